@@ -154,6 +154,7 @@ def _given_twice(document: Document, name: str, own: Entry, inner: Node) -> Find
             line=own.line,
         ),
         hint=phrase("keep one of the two; `{section}` works for every model under swapconf", section=name),
+        stops_with=f"current convert is {entry.key}:",
     )
 
 

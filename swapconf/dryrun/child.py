@@ -19,6 +19,7 @@ from swapconf.config.config import Dialect
 from swapconf.dryrun import board, came_to, last_graph, memory_log
 from swapconf.dryrun.adapted import adapted, code_folders, digests
 from swapconf.dryrun.environment import level_to_run, prepare
+from swapconf.dryrun.failed import failed
 from swapconf.dryrun.job import WRITTEN, Folder, Job
 from swapconf.dryrun.judge import TAIL_BYTES, fault
 from swapconf.dryrun.launch import Finished, launch
@@ -34,7 +35,7 @@ from swapconf.study import handed_over
 from swapconf.study.study import Study
 from swapconf.trace import launch_graph, marks, run_record, trace_folder
 from swapconf.trace.trace import Trace, WorkerLog
-from swapconf.words.findings import Finding, Origin, Severity, SwapconfError
+from swapconf.words.findings import SwapconfError
 from swapconf.words.phrases import phrase
 from swapconf.words.units import show_bytes
 
@@ -187,18 +188,11 @@ def _ran(blank: RankReport, order: RankOrder, study: Study, folder: Folder, fini
         outcome=RankOutcome.COMPILED if order.level == 0 else RankOutcome.COMPLETED,
     )
     if failure is not None:
-        where = study.config.origin(*failure.paths) if failure.paths else Origin(file=order.document.file)
         ended = phrase("{outcome} {where}", outcome=phrase(failure.outcome.value), where=came_to.came_to(folder))
         peak = came_to.peak_bytes(folder)
         if peak is not None:
             ended = phrase("{outcome} (until then {peak} were in use at most)", outcome=ended, peak=show_bytes(peak))
-        finding = Finding(
-            origin=where,
-            rule="framework-error",
-            severity=Severity.ERROR,
-            message=phrase("rank {rank}: {outcome}: {detail}", rank=blank.rank, outcome=ended, detail=failure.detail),
-            hint=failure.outcome.remedy(str(folder.log) if order.keep is not None else ""),
-        )
+        finding = failed(study, failure, blank.rank, ended, str(folder.log) if order.keep is not None else "")
         return Ran(
             report=replace(
                 report, outcome=failure.outcome, detail=failure.detail, findings=(finding,), used_peak_bytes=peak

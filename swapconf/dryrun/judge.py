@@ -84,6 +84,8 @@ def framework_error(tail: str) -> str:
     start = errors[-1]
     text = [lines[start].strip()]
     for line in lines[start + 1 : start + 4]:
+        if text[-1].endswith(":") and not line.strip():  # what it announces comes behind an empty line
+            continue
         if _NOISE.match(line):
             break
         text.append(line.strip())

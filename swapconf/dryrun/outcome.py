@@ -36,10 +36,11 @@ class RankOutcome(Enum):
     def good(self) -> bool:
         return self in (RankOutcome.COMPLETED, RankOutcome.COMPILED)
 
-    def remedy(self, log: str = "") -> str:
-        """What to do where a rank ended like this. ``log``: the path of its log, "" where it is not kept."""
+    def remedy(self, log: str = "", known: str = "") -> str:
+        """What to do where a rank ended like this. ``log``: the path of its log, "" where it is not kept. ``known``:
+        what to do where the cause is known better."""
         where = phrase("the whole log is {path}", path=log) if log else phrase("`--keep DIR` keeps the whole log")
-        return phrase("{remedy}; {log}", remedy=_REMEDIES.get(self, phrase("correct the config")), log=where)
+        return phrase("{remedy}; {log}", remedy=known or _REMEDIES.get(self, phrase("correct the config")), log=where)
 
 
 _REMEDIES = {

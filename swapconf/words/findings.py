@@ -38,13 +38,15 @@ class Origin:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Finding:
-    """``message``: what is wrong; ``hint``: what was probably meant and what to do; ``rule``: its manual page."""
+    """``message``: what is wrong; ``hint``: what was probably meant and what to do; ``rule``: its manual page.
+    ``stops_with``: words with which MindSpore or mindformers stops for it, as a pattern; "" where none are known."""
 
     origin: Origin
     rule: str
     severity: Severity
     message: str
     hint: str
+    stops_with: str = ""
 
     def __str__(self) -> str:
         place = self.origin

@@ -140,7 +140,11 @@ REWRITING: Pages = {
 
 # dry runs and their traces
 DRY_RUNS: Pages = {
-    "framework-error": ("error", "A rank did not end well; the framework's own words are quoted."),
+    "framework-error": (
+        "error",
+        "A rank did not end well; the framework's own words are quoted. It stands at the line of "
+        "the finding that foresaw these words, if any did, and names its rule.",
+    ),
     "does-not-fit": (
         "error",
         "The peak with fragments is above the device memory that the rank may use. MindSpore does not report this "

@@ -140,9 +140,24 @@ def test_a_prefetch_that_kills_the_compiler_is_told_and_other_ranks_stay(
     assert process.returncode == 1
     assert first["outcome"] == "crashed inside MindSpore"
     assert "SIGSEGV" in first["detail"]
+    assert first["findings"][0]["path"] == "swap_config.layer_swap[0].backward_prefetch"
     assert last["outcome"] == "completed"
     assert last["used_peak_bytes"] > 0
     assert none_left(keep)
+
+
+@pytest.mark.parametrize(("optimizer", "foreseen"), [("FusedAdamWeightDecay", "optimizer-gone"), ("AdamWW", "")])
+def test_an_optimizer_that_there_is_not_is_told_at_its_line(
+    optimizer: str, foreseen: str, tmp_path: Path, cache: Path, started: list[subprocess.Popen[str]]
+) -> None:
+    words = ("--ranks", "0", "--set", f"optimizer.type={optimizer}")
+    process = start(command(tmp_path / "keep", *words), cache, started)
+    out, err = process.communicate(timeout=400)
+    assert out, err
+    (finding,) = json.loads(out)[0]["findings"]
+    assert (finding["rule"], finding["path"]) == ("framework-error", "optimizer.type")
+    assert EXAMPLE.read_text().splitlines()[finding["line"] - 1].strip() == "type: AdamW"
+    assert foreseen in finding["message"]
 
 
 def test_a_rank_that_is_killed_for_memory_is_told_and_the_other_one_ends_well(

@@ -75,6 +75,12 @@ def test_the_last_lines_are_told_where_there_is_no_exception() -> None:
     assert framework_error("one\n\n-------\ntwo\n") == "one | two"
 
 
+def test_what_a_message_announces_is_told_though_an_empty_line_stands_between() -> None:
+    tail = "ValueError: failed with the following problems:\n\n[Mapping Conflicts] (1 problem)\n  - target key\n\nend\n"
+    told = "ValueError: failed with the following problems: [Mapping Conflicts] (1 problem) - target key"
+    assert framework_error(tail) == told
+
+
 def test_a_crash_names_the_signal_and_what_to_look_at() -> None:
     found = fault(finished(Ending.SIGNALLED, signal.SIGSEGV), "compiling layer 3", PLENTY)
     assert found is not None

@@ -142,8 +142,8 @@ def _wholly_void(entry: LayerStrategy) -> dict[Origin, Reason]:
 _NOTHING = LayerTemplate(name="", cell="", operators=())
 
 
-def finding(rule: str, severity: Severity, origin: Origin, message: str, hint: str) -> Finding:
-    return Finding(origin=origin, rule=rule, severity=severity, message=message, hint=hint)
+def finding(rule: str, severity: Severity, origin: Origin, message: str, hint: str, *, stops_with: str = "") -> Finding:
+    return Finding(origin=origin, rule=rule, severity=severity, message=message, hint=hint, stops_with=stops_with)
 
 
 def ranges(indices: Iterable[int]) -> str:

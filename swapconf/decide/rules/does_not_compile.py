@@ -45,6 +45,7 @@ def check(case: Case) -> Iterator[Finding]:
                 source=case.versions.fact(FACT).source,
             ),
             phrase("recompute `{cell}` or the whole layer, or leave it out", cell=operator.rpartition(".")[0]),
+            stops_with=r"The pointer\[prim\] is null",
         )
 
 

@@ -33,6 +33,7 @@ def check(case: Case) -> Iterator[Finding]:
             config.origin("recompute_config.recompute_slice_activation"),
             phrase("mcore models refuse recompute_slice_activation"),
             phrase("remove it or write False"),
+            stops_with="`recompute_slice_activation` is not supported",
         )
     yield from _refused(case)
     origin = config.origin("swap_config.swap")
@@ -104,4 +105,5 @@ def _conflict(case: Case, fact_name: str, origin: Origin, written: str, hint: st
                 source=fact.source,
             ),
             hint,
+            stops_with=f"current convert is {written}:",
         )

@@ -33,4 +33,5 @@ def check(case: Case) -> Iterator[Finding]:
         phrase(
             "write `type: AdamW`, and `betas: [b1, b2]` for `beta1: b1` and `beta2: b2` ({source})", source=fact.source
         ),
+        stops_with=f"class type optimizer class name {name} ",
     )

@@ -32,6 +32,7 @@ def check(case: Case) -> Iterator[Finding]:
                     name=_ATTRIBUTE_THAT_RAISES,
                 ),
                 phrase("run it through swapconf, or name the operators"),
+                stops_with=f"no attribute '{_ATTRIBUTE_THAT_RAISES}'",
             )
     if config.swap_on:
         for selected in (*recompute.select, *recompute.select_comm):
@@ -42,6 +43,7 @@ def check(case: Case) -> Iterator[Finding]:
                     selected.origin,
                     phrase("with swap on, plain mindformers takes only a list here, though True is documented"),
                     phrase("run it through swapconf, or list every layer index"),
+                    stops_with="must be list when enabling swap",
                 )
         for excluded in (*recompute.select_exclude, *recompute.select_comm_exclude):
             yield finding(

@@ -44,6 +44,7 @@ def check(case: Case) -> Iterator[Finding]:
                 origin,
                 phrase("prefetch {prefetch}: {verdict}", prefetch=entry.prefetch, verdict=told[1]),
                 phrase("common values are 1 to 50; start with 10"),
+                stops_with="^SIGSEGV ",
             )
 
 
