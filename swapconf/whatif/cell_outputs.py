@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Set
 
-import numpy as np
-
 from swapconf.trace.columns import Flags, Ints
 from swapconf.whatif.baseline import Baseline
 
@@ -56,13 +54,6 @@ def read_by_others(baseline: Baseline, outputs: Sequence[int], turned: Flags) ->
             if backward[reader]
         )
     ]
-
-
-def redistributing(baseline: Baseline) -> Flags:
-    """[kernels] communication, and views, which MindSpore takes for a change of layout: without ``mp_comm_recompute``
-    neither runs again, and what a view shows is kept (measured with 2.9.0, on one device for each layer, too). What
-    stands in a cell with experts runs again all the same (measured: Qwen3 MoE)."""
-    return np.asarray(((baseline.kernels.stream != 0) | baseline.views) & ~baseline.beside_experts)
 
 
 def descends(path: str, roots: Set[str]) -> bool:

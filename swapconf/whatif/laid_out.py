@@ -36,7 +36,8 @@ class LaidOut:
     ``host_bytes``: [blocks] what a copy of each takes on the host. ``steps``: how often the training step is run.
     ``misnamed``: kernels that MindSpore names after another layer than the one that they stand in, or after none.
     ``weights``: kernels that read one weight and nothing else, with the row of its block. ``states``: kernels that read
-    what the optimizer keeps of a weight, with the number of that weight in the optimizer's order."""
+    what the optimizer keeps of a weight, with the number of that weight in the optimizer's order. ``turned``: views
+    that show dimensions in another order, as a Transpose of one sample or one head is launched."""
 
     blocks: Lifetimes
     maker: Ints
@@ -48,6 +49,7 @@ class LaidOut:
     misnamed: frozenset[int] = frozenset()
     weights: Mapping[int, int] = field(default_factory=dict[int, int])
     states: Mapping[int, int] = field(default_factory=dict[int, int])
+    turned: frozenset[int] = frozenset()
 
     @cached_property
     def step_starts(self) -> Ints:
@@ -174,16 +176,6 @@ class LaidOut:
     def splits(self) -> Flags:
         """[kernels] makes pieces of a tensor."""
         return np.isin(self.kernels.primitives, list(SPLITS))
-
-    @cached_property
-    def beside_experts(self) -> Flags:
-        """[kernels] stands in the cell of a layer that has experts, with all that is below it."""
-        cells, around = list(self._cells), self._around_experts
-        depths = {cell.count(".") + 1 for _, cell in around if cell}
-        return np.array(
-            [any((layer, ".".join(cell.split(".")[:depth])) in around for depth in depths) for layer, cell in cells],
-            dtype=np.bool_,
-        )
 
     @cached_property
     def layer_casts(self) -> Flags:

@@ -12,6 +12,7 @@ from swapconf.trace.columns import Flags, Ints
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.gradient_only import gradient_only
 from swapconf.whatif.lazy_inline import Barrier, barriers
+from swapconf.whatif.redistributed import redistributed
 from swapconf.whatif.sites import Sites, assign
 
 _ONCE = frozenset({"Receive", "TensorMove"})
@@ -23,6 +24,7 @@ class PlacedBaseline:
 
     baseline: Baseline
     sites: Sites
+    network: Network
 
     @cached_property
     def is_once(self) -> Flags:
@@ -34,6 +36,11 @@ class PlacedBaseline:
     def barriers(self) -> tuple[Barrier, ...]:
         """Where the forward pass ends with swap, although it does not in the baseline."""
         return barriers(self.baseline)
+
+    @cached_property
+    def redistributed(self) -> Flags:
+        """[kernels] see `redistributed.redistributed`."""
+        return redistributed(self.baseline, self.sites, self.network)
 
     @cached_property
     def gradient_only(self) -> dict[int, Ints]:
@@ -48,6 +55,6 @@ def placed(baseline: Baseline, network: Network) -> PlacedBaseline:
     _ = baseline.depth, baseline.distance
     sites = assign(baseline, network)
     _ = sites.loose
-    prepared = PlacedBaseline(baseline=baseline, sites=sites)
+    prepared = PlacedBaseline(baseline=baseline, sites=sites, network=network)
     _ = prepared.is_once, prepared.barriers, prepared.gradient_only
     return prepared

@@ -11,7 +11,7 @@ from swapconf.decide.strategy import Recompute, Strategy
 from swapconf.trace.columns import Flags, Ints
 from swapconf.trace.lifetimes import CATEGORIES, NEVER, TICKS, Category, Lifetimes
 from swapconf.whatif.baseline import Baseline
-from swapconf.whatif.cell_outputs import cell_outputs, descends, read_by_others, redistributing
+from swapconf.whatif.cell_outputs import cell_outputs, descends, read_by_others
 from swapconf.whatif.cell_primitives import path_among
 from swapconf.whatif.laid_out import DISPATCH, SUM
 from swapconf.whatif.lazy_inline import barred
@@ -44,12 +44,14 @@ class Marks:
         covered: Which nodes are to run again because of a cell around them.
         remade: By pass the kernels shared by all layers that run again in that one, and for which of their cells.
         owns: What some users have for themselves although all share it in the baseline.
+        restored: By kernel of the backward pass that is not launched the one whose output is kept instead.
     """
 
     actions: SiteActions
     covered: Covered
     remade: Mapping[int, Mapping[int, Mapping[str, bool]]]
     owns: Sequence[Own]
+    restored: Mapping[int, int]
     strategy: Strategy
 
 
@@ -75,8 +77,10 @@ def schedule(prepared: PlacedBaseline, strategy: Strategy, slack: Slack | None =
     flagged, kept, outputs = _flagged(baseline, sites, actions)
     flagged &= ~prepared.is_once
     staying = np.zeros(len(flagged), dtype=np.bool_)
+    covering = covered(sites, actions.cell, actions.cells, actions.roots)
     if not strategy.recompute_options.get("mp_comm_recompute", True):
-        staying |= redistributing(baseline)
+        staying |= prepared.redistributed & (covering.root >= 0)
+    back = restored(baseline, sites, actions, staying)
     if strategy.lazy_inline:
         outputs = read_by_others(baseline, outputs, turned(sites, strategy)) if outputs else outputs
     else:
@@ -89,13 +93,11 @@ def schedule(prepared: PlacedBaseline, strategy: Strategy, slack: Slack | None =
         owned, actions.again[sites.of_read], flagged[reads.face] & baseline.kernels.backward[reads.kernel]
     ) & (reads.face >= 0)
     flagged_read[np.isin(reads.face, kept)] = False  # also a view: what it shows stays with it
-    back = restored(baseline, sites, actions)
     flagged_read[np.isin(reads.via, list(back)) | np.isin(reads.kernel, list(back))] = False
     flagged[stand_ins(baseline, sites.of_node, sites.of_read, flagged_read)] = True
     flagged &= ~prepared.is_once
     sums = _kept_sums(baseline, sites, actions, flagged)
     flagged_read[[row for rows in sums.values() for row in rows]] = False
-    covering = covered(sites, actions.cell, actions.cells, actions.roots)
     program = head_first(
         baseline,
         recompute(
@@ -136,7 +138,7 @@ def schedule(prepared: PlacedBaseline, strategy: Strategy, slack: Slack | None =
     return LaunchPlan(
         program=program,
         weights=weights,
-        marks=Marks(actions=actions, covered=covering, remade=wanted, owns=owns, strategy=strategy),
+        marks=Marks(actions=actions, covered=covering, remade=wanted, owns=owns, restored=back, strategy=strategy),
         windows=replace(
             windows,
             apart=_apart(prepared, actions, windows),

@@ -11,6 +11,7 @@ from swapconf.memory.trace_lifetimes import lifetimes
 from swapconf.trace.columns import FUSED, Flags, Ints, Kernels, LayerRows, Reads
 from swapconf.trace.lifetimes import NEVER, TICKS, Lifetimes
 from swapconf.trace.trace import Block, Kernel, Task, Trace
+from swapconf.upstream.primitives import VIEWS
 from swapconf.upstream.scopes import EXTRA_BLOCK, GRADIENTS, InLayer, in_layer
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.homes import dispatched, states_read, weights_read
@@ -62,6 +63,7 @@ def prepare(trace: Trace) -> Baseline:
         misnamed=frozenset(np.flatnonzero(layer != named).tolist()),
         weights={kernel: row[read[0]] for kernel, read in weights.items() if len(read) == 1},
         states=states_read(tasks, blocks),
+        turned=frozenset(index for index, task in enumerate(tasks) if _is_turned(task)),
     )
 
 
@@ -104,6 +106,14 @@ def _makers(tasks: Sequence[Task], row: dict[int, int]) -> Ints:
             if output not in task.inputs and maker[row[output]] < 0:
                 maker[row[output]] = index
     return maker
+
+
+def _is_turned(task: Task) -> bool:
+    """A view that shows dimensions in another order."""
+    if task.primitive not in VIEWS or not task.input_tensors or not task.output_tensors:
+        return False
+    shown, seen = task.input_tensors[0].shape, task.output_tensors[0].shape
+    return shown != seen and sorted(shown) == sorted(seen)
 
 
 def _host_bytes(tasks: Sequence[Task], row: dict[int, int]) -> Ints:

@@ -2,6 +2,7 @@
 
 The model flags some primitives itself, as the casts of legacy norms. An exclusion takes that flag away, in every layer
 that it names, recomputed or not: the gradients read what the forward pass made (measured with MindSpore 2.9.0: Llama).
+So does a cell that is recomputed without ``mp_comm_recompute``, of its Reshapes (`redistributed`).
 """
 
 from __future__ import annotations
@@ -11,17 +12,19 @@ from dataclasses import replace
 
 import numpy as np
 
+from swapconf.trace.columns import Flags
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.recompute import StrategyProgram
 from swapconf.whatif.site_actions import SiteActions
 from swapconf.whatif.sites import Sites
 
 
-def restored(baseline: Baseline, sites: Sites, actions: SiteActions) -> dict[int, int]:
-    """By kernel of the backward pass that is not launched the kernel of the forward pass whose output is kept."""
-    if not actions.excluded.any():
+def restored(baseline: Baseline, sites: Sites, actions: SiteActions, staying: Flags) -> dict[int, int]:
+    """By kernel of the backward pass that is not launched the kernel of the forward pass whose output is kept.
+    ``staying``: [kernels] those that do not run again, whatever the model has marked."""
+    if not actions.excluded.any() and not staying.any():
         return {}
-    asked = (sites.of_node >= 0) & actions.excluded[sites.of_node] & (baseline.twin >= 0)
+    asked = ((sites.of_node >= 0) & actions.excluded[sites.of_node] | staying) & (baseline.twin >= 0)
     asked &= (baseline.num_made == 1) | baseline.views
     found = {int(baseline.twin[kernel]): kernel for kernel in np.flatnonzero(asked).tolist()}
     return found | dict(_of_products(baseline, actions.left_out))

@@ -173,7 +173,7 @@ class _LayerView:
 
     def _is_decided(self, view: Launch) -> bool:
         if self._keeps_communication:
-            return False  # without mp_comm_recompute no view runs again
+            return False  # without mp_comm_recompute most views do not run again
         sites = self._sites_of(view) if view.place.layer == self._layer else frozenset()
         return bool(sites) and sites <= self._recomputed
 

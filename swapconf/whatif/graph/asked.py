@@ -17,7 +17,6 @@ from swapconf.whatif.graph.run_graph import RunGraph
 from swapconf.whatif.parted import Own, User, casts_apart, cells_of
 from swapconf.whatif.placed import PlacedBaseline
 from swapconf.whatif.predict import LaunchPlan
-from swapconf.whatif.restored import restored
 from swapconf.whatif.swap import Windows
 
 NO_CELL = -1
@@ -72,10 +71,9 @@ class Asked:
         copies = program.copies[: len(program.copies) - program.parted]
         return frozenset(copies[copies < self.run.count].tolist())
 
-    @cached_property
-    def restored(self) -> dict[int, int]:
-        """See `restored.restored`."""
-        return restored(self.prepared.baseline, self.prepared.sites, self.plan.marks.actions)
+    @property
+    def restored(self) -> Mapping[int, int]:
+        return self.plan.marks.restored
 
     @cached_property
     def is_pipelined(self) -> bool:

@@ -63,6 +63,8 @@ class InnerStates:
             return self.nodes.tied(seen, self._called(kernel, barrier, part))
         if _ATTENTION not in self._home(self.asked.run.kernel_of[source]):
             return seen
+        if self._is_handed_out(source, part) and not self._reads_again(source):
+            return self.nodes.tied(seen, self._called(kernel, barrier, part))
         while value < self.nodes.count and graph.primitive[value] in {DEPEND, ITEM}:
             below, awaited = graph.inputs[value][0], graph.inputs[value][1]
             if graph.primitive[value] == DEPEND and awaited != NO_NODE and graph.primitive[awaited] == STATE:
@@ -73,15 +75,23 @@ class InnerStates:
         return seen
 
     def kept(self, seen: int, source: int, kernel: int, barrier: int, part: Part) -> int:
-        """``seen``: what was kept of a node. Query, key and value that are left out of a recomputed layer are read in
-        the state in which that is called, where the attention hands them out as they are, without norms of its own."""
-        made = self.asked.run.kernel_of.get(source, -1)
-        is_split = made >= 0 and self.asked.run.graph.primitive[source] == _SPLIT and self.asked.is_whole(part)
-        is_inside = is_split and self.asked.is_under(part.cell, made) and made not in self.asked.again
-        home = self._home(made) if is_inside else ""
-        if home.endswith(_ATTENTION) and f"{home}.{_NORM}" not in self._homes:
+        """``seen``: what was kept of a node."""
+        is_left_out = self.asked.run.kernel_of.get(source, -1) not in self.asked.again
+        if is_left_out and self._is_handed_out(source, part):
             return self.nodes.tied(seen, self._called(kernel, barrier, part))
         return seen
+
+    def _is_handed_out(self, source: int, part: Part) -> bool:
+        """Query, key and value of a recomputed layer are read in the state in which that is called, where the attention
+        hands them out as they are, without norms of its own: where they are left out, or read what is."""
+        made = self.asked.run.kernel_of.get(source, -1)
+        is_split = made >= 0 and self.asked.run.graph.primitive[source] == _SPLIT and self.asked.is_whole(part)
+        home = self._home(made) if is_split and self.asked.is_under(part.cell, made) else ""
+        return home.endswith(_ATTENTION) and f"{home}.{_NORM}" not in self._homes
+
+    def _reads_again(self, node: int) -> bool:
+        run = self.asked.run
+        return any(run.kernel_of.get(run.source(value)[0]) in self.asked.again for value in run.graph.inputs[node])
 
     def _is_of_left_out(self, view: int, kernel: int, part: Part) -> bool:
         asked, run, baseline = self.asked, self.asked.run, self.asked.prepared.baseline

@@ -181,9 +181,11 @@ class _Building:
             node = run.forward_of.get(kernel, run.kernel_of[self._first_kernel(source)])
             return self._again.loaded(self._dropped[source], node, barrier, asked.part(node))
         made = run.kernel_of.get(source)
+        if made is None:
+            return given
         if made in asked.restored:
             return self._restored(made, source)
-        if made is None or run.is_backward(source):
+        if run.is_backward(source):
             return given
         forward, part = run.forward_of.get(kernel, kernel), asked.part(kernel)
         if nodes.primitive[value] == LOAD:

@@ -1,0 +1,71 @@
+"""BASELINE + SITES -> NODES that never run again without ``mp_comm_recompute``: those that change a layout.
+
+`Cell.recompute(mp_comm_recompute=False)` marks the primitives that a cell has as attributes, and parallelism hands the
+mark on to what it puts in for them: the communication of a product, all steps of a change of layout between two of
+them, and the Reshape by which it replaces one, on one device for each layer, too (MindSpore 2.9.0, ``step_parallel``:
+its graph has ``recompute: False`` on these and on no other). It replaces none that a Morph of the model has, whose
+nodes lose their scope, and none that is not an attribute, and what a Transpose shows is no Reshape.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from swapconf.models.network import Network
+from swapconf.trace.columns import Flags
+from swapconf.whatif.baseline import Baseline
+from swapconf.whatif.laid_out import SPLITS
+from swapconf.whatif.refined import ROUTER
+from swapconf.whatif.sites import Sites
+
+_STEPS = ("Concat", "StridedSlice", *SPLITS)  # of a change of layout, with communication and views
+_OF_ROUTER = ("AllGather", "Cast")  # what the Reshape reads that a router has itself, or that parallelism puts in
+_BEHIND_FLASH = ".dense"  # in GLM
+_FLASH, _NORM, _MORPH = "FlashAttentionScore", "norm", "morphed_forward"
+
+
+def redistributed(baseline: Baseline, sites: Sites, network: Network) -> Flags:
+    """[kernels]"""
+    kernels = baseline.kernels
+    is_step = np.isin(kernels.primitives, _STEPS) & (sites.of_node < 0) | (kernels.stream != 0)
+    found = is_step & ~kernels.is_lost | (kernels.primitives == "Reshape") & (kernels.passing >= 0)
+    found &= ~_in_morph(baseline, sites, network)
+    found[list(baseline.turned)] = False
+    functions = set[int]()
+    for reader, face in sorted(zip(*(side.tolist() for side in baseline.edges), strict=True)):
+        if baseline.views[face] and _is_function(baseline, face, reader):
+            functions.add(face)
+        if found[reader] and kernels.cell[reader].rpartition(".")[2] == ROUTER:
+            is_own = kernels.primitive[face] in _OF_ROUTER or not baseline.views[reader]
+            if face in functions or not is_own:
+                functions.add(reader)
+    found[list(functions)] = False
+    return np.asarray(found)
+
+
+def _in_morph(baseline: Baseline, sites: Sites, network: Network) -> Flags:
+    """[kernels] views of the function that a Morph has for its cell: of all Linears of mcore, and of its experts. One
+    without a scope may also be a Reshape that the model has marked to run again by itself; where no cell is known, it
+    is none."""
+    homes = sites.home or baseline.kernels.cell
+    morphs = {
+        (layer.name, operator.path.rpartition(".")[0])
+        for layer in network.layers
+        for operator in layer.template.operators
+        if operator.path.endswith(f".{_MORPH}")
+    }
+    found = baseline.views & baseline.kernels.is_lost & np.array([not home for home in homes])
+    for view in np.flatnonzero(baseline.views & (baseline.kernels.passing >= 0)).tolist():
+        found[view] |= (baseline.layer_of(view), homes[view]) in morphs
+    return np.asarray(found)
+
+
+def _is_function(baseline: Baseline, view: int, reader: int) -> bool:
+    """A Reshape that the model calls as a function: in front of a norm of its query or key (mindformers 1.9.0,
+    training_graph/transformer/attention.py), and of flash attention behind a Transpose (GLM, modules/layers.py); or one
+    that MindSpore has merged with such a one, behind flash attention (GLM; not in a pipeline)."""
+    kernels, below = baseline.kernels, int(baseline.below[view])
+    cell, source = kernels.cell[view], kernels.primitive[below] if below >= 0 else ""
+    if kernels.primitive[reader] == _FLASH or source == _FLASH:
+        return source == "Transpose" or (cell.endswith(_BEHIND_FLASH) and not baseline.is_piped)
+    return bool(cell) and kernels.cell[reader].startswith(f"{cell}.") and kernels.cell[reader].endswith(_NORM)
