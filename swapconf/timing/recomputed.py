@@ -14,12 +14,14 @@ from swapconf.timing.costing import Signature, workload
 from swapconf.trace.phases import Phase, step_phases
 from swapconf.trace.trace import Trace
 from swapconf.trace.work import work
+from swapconf.upstream.primitives import VIEWS
 from swapconf.words.phrases import phrase
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Recomputed:
-    """Of one step. ``operations``: of the matrix unit and the vector unit together."""
+    """Of one step, but for views, which take and compute nothing. ``operations``: of the matrix unit and the
+    vector unit together."""
 
     kernels: int
     operations: float
@@ -30,7 +32,10 @@ def recomputed(trace: Trace) -> Recomputed:
     if not trace.has_graph:
         raise ValueError(phrase("the trace has no graph: MindSpore writes none with memory_optimize_level O1"))
     load = workload(trace)
-    again = np.array([phase is Phase.RECOMPUTED for phase in step_phases(trace)], dtype=np.bool_)
+    tasks = zip(trace.step_tasks, step_phases(trace), strict=True)
+    again = np.array(
+        [phase is Phase.RECOMPUTED and task.primitive not in VIEWS for task, phase in tasks], dtype=np.bool_
+    )
     operations = np.array([_operations(item) for item in load.signatures])
     return Recomputed(kernels=int(again.sum()), operations=float(operations[load.index[again]].sum()))
 

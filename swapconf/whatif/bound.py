@@ -39,7 +39,7 @@ def safe_peak_bytes(prepared: PlacedBaseline, strategy: Strategy, known_bytes: i
         return prepared.baseline.blocks.used_peak_bytes
     launched = schedule(prepared, strategy, SLACK)
     pessimistic, plain = prediction(prepared, launched), predict(prepared, strategy)
-    added = plain.recomputed + 2 * len(plain.moves) // plain.steps
+    added = (len(launched.program.copies) + 2 * len(plain.moves)) // plain.steps
     most = max(pessimistic.used_peak_bytes, plain.used_peak_bytes, known_bytes)
     reached = _reached(prepared.baseline, prepared.gradient_only, launched.windows)
     return most + order_bytes(prepared, reached) + added * CONSTANT_BYTES

@@ -335,7 +335,7 @@ def prediction(prepared: PlacedBaseline, launched: LaunchPlan) -> Prediction:
             ),
         ),
     )
-    again = len(program.copies) - program.parted
+    again = int((~baseline.views[program.copies[: len(program.copies) - program.parted]]).sum())
     return Prediction(device=device, moves=moves, recomputed=again // max(baseline.steps, 1), steps=baseline.steps)
 
 

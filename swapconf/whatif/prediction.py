@@ -54,8 +54,8 @@ class Moves:
 
 @dataclass(frozen=True, kw_only=True)
 class Prediction:
-    """``device``: every device block. ``recomputed``: how many kernels each training step runs again. ``steps``: how
-    many training steps the timeline holds."""
+    """``device``: every device block. ``recomputed``: how many kernels each training step runs again, views aside.
+    ``steps``: how many training steps the timeline holds."""
 
     device: Lifetimes
     moves: Moves
