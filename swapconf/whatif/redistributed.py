@@ -45,18 +45,11 @@ def redistributed(baseline: Baseline, sites: Sites, network: Network) -> Flags:
 
 def _in_morph(baseline: Baseline, sites: Sites, network: Network) -> Flags:
     """[kernels] views of the function that a Morph has for its cell: of all Linears of mcore, and of its experts. One
-    without a scope may also be a Reshape that the model has marked to run again by itself; where no cell is known, it
-    is none."""
-    homes = sites.home or baseline.kernels.cell
-    morphs = {
-        (layer.name, operator.path.rpartition(".")[0])
-        for layer in network.layers
-        for operator in layer.template.operators
-        if operator.path.endswith(f".{_MORPH}")
-    }
-    found = baseline.views & baseline.kernels.is_lost & np.array([not home for home in homes])
+    without a scope is none where it is a Reshape of another cell, which the model has marked to run again by itself."""
+    homes, found = sites.home or baseline.kernels.cell, baseline.views & baseline.kernels.is_lost & (sites.of_node < 0)
+    templates = {layer.name: layer.template.by_path for layer in network.layers}
     for view in np.flatnonzero(baseline.views & (baseline.kernels.passing >= 0)).tolist():
-        found[view] |= (baseline.layer_of(view), homes[view]) in morphs
+        found[view] |= f"{homes[view]}.{_MORPH}" in templates.get(baseline.layer_of(view), {})
     return np.asarray(found)
 
 
