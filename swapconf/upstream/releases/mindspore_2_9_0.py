@@ -14,8 +14,8 @@ RELEASE = Release(
             value=True,
             for_earlier=True,
             source=phrase(
-                'select_recompute of the norm of queries or keys of Qwen3 ends with "The pointer[prim] is null", in '
-                "ten mixtures and layouts of ten"
+                'select_recompute of the norm of keys of Qwen3, or of queries that share none, ends with "The '
+                'pointer[prim] is null", in six layouts of six with lazy inline, and in none of seven without'
             ),
         ),
         "prefetch_two_copies_from": FactValue(
