@@ -20,6 +20,7 @@ from swapconf.whatif.sites import Sites
 
 _STEPS = ("Concat", "StridedSlice", *SPLITS)  # of a change of layout, with communication and views
 _OF_ROUTER = ("AllGather", "Cast")  # what the Reshape reads that a router has itself, or that parallelism puts in
+_ACTIVATION = ".activation_func"
 _BEHIND_FLASH = ".dense"  # in GLM
 _FLASH, _NORM, _MORPH = "FlashAttentionScore", "norm", "morphed_forward"
 
@@ -45,11 +46,14 @@ def redistributed(baseline: Baseline, sites: Sites, network: Network) -> Flags:
 
 def _in_morph(baseline: Baseline, sites: Sites, network: Network) -> Flags:
     """[kernels] views of the function that a Morph has for its cell: of all Linears of mcore, and of its experts. One
-    without a scope is none where it is a Reshape of another cell, which the model has marked to run again by itself."""
+    without a scope is none where it is a Reshape of another cell, which the model has marked to run again by itself, or
+    merged with such a one, as behind the activation of an MLP with interleaved weights (measured: Qwen3)."""
     homes, found = sites.home or baseline.kernels.cell, baseline.views & baseline.kernels.is_lost & (sites.of_node < 0)
     templates = {layer.name: layer.template.by_path for layer in network.layers}
     for view in np.flatnonzero(baseline.views & (baseline.kernels.passing >= 0)).tolist():
         found[view] |= f"{homes[view]}.{_MORPH}" in templates.get(baseline.layer_of(view), {})
+        below = int(baseline.below[view])
+        found[view] &= below < 0 or not baseline.kernels.cell[below].endswith(_ACTIVATION)
     return np.asarray(found)
 
 

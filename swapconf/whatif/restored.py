@@ -27,7 +27,21 @@ def restored(baseline: Baseline, sites: Sites, actions: SiteActions, staying: Fl
     asked = ((sites.of_node >= 0) & actions.excluded[sites.of_node] | staying) & (baseline.twin >= 0)
     asked &= (baseline.num_made == 1) | baseline.views
     found = {int(baseline.twin[kernel]): kernel for kernel in np.flatnonzero(asked).tolist()}
-    return found | dict(_of_products(baseline, actions.left_out))
+    return found | dict(_of_products(baseline, actions.left_out)) | _of_views(baseline, staying)
+
+
+def _of_views(baseline: Baseline, staying: Flags) -> dict[int, int]:
+    """What gradients make of what a view that stays shows, where no twin of the view is known."""
+    kernels, reads = baseline.kernels, baseline.reads
+    alone = staying & baseline.views & (baseline.twin < 0) & (baseline.num_made[baseline.below] == 1)
+    shown = {int(baseline.below[view]): view for view in np.flatnonzero(alone).tolist()}
+    made = (reads.via >= 0) & kernels.backward[reads.via] & baseline.views[reads.via]
+    pairs = zip(reads.via[made].tolist(), reads.face[made].tolist(), strict=True)
+    return {
+        via: shown[face]
+        for via, face in pairs
+        if face in shown and kernels.primitive[via] == kernels.primitive[shown[face]]
+    }
 
 
 def _of_products(baseline: Baseline, left_out: Collection[tuple[str, str]]) -> Iterator[tuple[int, int]]:

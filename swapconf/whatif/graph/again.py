@@ -58,6 +58,8 @@ class Again:
         key = node, self._own_part(node, part)
         if key not in self._copies:
             for one, mine in self._needed(key):
+                if (one, mine) in self._copies:  # a state in which one before reads a parameter is behind it
+                    continue
                 kernel = self.asked.run.kernel_of[one]
                 new = self._new(one, kernel)
                 self._copies[one, mine] = new

@@ -28,6 +28,7 @@ _LAST_CELLS = ("mlp.shared_experts", "mlp.experts", "mlp.linear_fc2")  # the fir
 _NOT_AWAITED = ("linear_proj", "linear_kv_up_proj")  # no state is behind what these read, ...
 _NOT_AWAITED_BY_EXPERTS = (*_NOT_AWAITED, "pre_mlp_layernorm")  # ... nor, with experts, this
 _PRODUCTS = ("linear_fc1", "linear_fc2")
+_BEHIND, _NETWORK = ("linear_proj", "pre_mlp_layernorm"), "mlp"  # cells behind query, key and value
 _FAR = 3
 
 
@@ -44,10 +45,13 @@ class InnerStates:
     _behind: dict[tuple[int, Part, frozenset[int] | None], int] = field(default_factory=dict)
     _tied: dict[tuple[int, int], int] = field(default_factory=dict)
     _last: dict[Part, str] = field(default_factory=dict)
+    _attended: dict[Part, int] = field(default_factory=dict)
 
     def loaded(self, load: int, kernel: int, barrier: int, part: Part) -> int:
         """A parameter as what runs again in a cell reads it."""
         state = self._state(self._read_in(load), kernel, barrier, part)
+        if state == self._called(kernel, barrier, part):
+            state = self._behind_attention(load, kernel, barrier, part)
         if self._is_read_last(load, part):
             state = self._behind_loads(state, None, kernel, barrier, part)
         return self.ties.loaded(load, barrier, self.gates.of(kernel, part), state)
@@ -135,6 +139,21 @@ class InnerStates:
             state = first
         return self._called(kernel, barrier, part)
 
+    def _behind_attention(self, load: int, kernel: int, barrier: int, part: Part) -> int:
+        """That in which a cell is called, or, for what is read behind query, key and value, the state behind these,
+        where the forward pass has it for another parameter only (measured: pipelines)."""
+        run = self.asked.run
+        called = self._called(kernel, barrier, part)
+        readers = [run.kernel_of[user] for user in run.users[load] if user in run.kernel_of]
+        if not self.asked.is_whole(part) or not any(_is_behind(self._home(reader)) for reader in readers):
+            return called
+        if part not in self._attended:
+            states = (
+                self._state(self._read_in(other), kernel, barrier, part) for other in self._loads(part, _is_behind)
+            )
+            self._attended[part] = next((state for state in states if state != called), called)
+        return self._attended[part]
+
     def _behind_loads(self, state: int, within: frozenset[int] | None, kernel: int, barrier: int, part: Part) -> int:
         """The state behind what is read in one in a cell. ``within``: what the forward pass reads in other states than
         these is left out."""
@@ -143,7 +162,7 @@ class InnerStates:
             self._behind[key] = state
             loads = [
                 self.loaded(load, kernel, barrier, part)
-                for load in self._loads(part)
+                for load in self._awaited(part)
                 if within is None or self._read_in(load) in within
             ]
             read = [load for load in dict.fromkeys(loads) if self.nodes.inputs[load][1:2] == [state]]
@@ -151,15 +170,18 @@ class InnerStates:
                 self._behind[key] = self.nodes.add(STATE, (state, self.nodes.add(TUPLE, read)))
         return self._behind[key]
 
-    def _loads(self, part: Part) -> Iterator[int]:
+    def _awaited(self, part: Part) -> Iterator[int]:
         """Loads of a cell that states are behind, in front of its last cell."""
         last = self._last_cell(part)
         left_out = _NOT_AWAITED if last == _LAST_CELLS[-1] else _NOT_AWAITED_BY_EXPERTS
+        return self._loads(part, lambda home: not home.endswith(left_out) and last not in home)
+
+    def _loads(self, part: Part, is_one: Callable[[str], bool]) -> Iterator[int]:
+        """What cells in a part read of parameters. ``is_one``: of the path of a cell."""
         run, kernels = self.asked.run, self.asked.prepared.baseline.kernels
         inside = (kernels.passing == part.passing) & ~kernels.backward
         for kernel in np.flatnonzero(inside[: run.count]).tolist():
-            home = self._home(kernel)
-            if not self.asked.is_under(part.cell, kernel) or home.endswith(left_out) or last in home:
+            if not self.asked.is_under(part.cell, kernel) or not is_one(self._home(kernel)):
                 continue
             for given in run.graph.inputs[run.node_of[kernel]]:
                 load = run.graph.inputs[given][0] if given != NO_NODE and run.graph.primitive[given] == COPY else given
@@ -219,3 +241,7 @@ class InnerStates:
             for user in users
             if run.graph.primitive[user] not in {STATE, TUPLE}
         )
+
+
+def _is_behind(home: str) -> bool:
+    return home.endswith(_BEHIND) or home.startswith(_NETWORK)
