@@ -12,6 +12,7 @@ from swapconf.trace.columns import Flags, Ints
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.gradient_only import gradient_only
 from swapconf.whatif.lazy_inline import Barrier, barriers
+from swapconf.whatif.merged_views import merged_views
 from swapconf.whatif.redistributed import redistributed
 from swapconf.whatif.sites import Sites, assign
 
@@ -41,6 +42,11 @@ class PlacedBaseline:
     def redistributed(self) -> Flags:
         """[kernels] see `redistributed.redistributed`."""
         return redistributed(self.baseline, self.sites, self.network)
+
+    @cached_property
+    def merged_views(self) -> frozenset[int]:
+        """See `merged_views.merged_views`."""
+        return merged_views(self.baseline, self.sites, self.network)
 
     @cached_property
     def gradient_only(self) -> dict[int, Ints]:

@@ -15,6 +15,7 @@ from swapconf.models.network import Network
 from swapconf.trace.columns import Flags
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.laid_out import SPLITS
+from swapconf.whatif.merged_views import MORPH
 from swapconf.whatif.refined import ROUTER
 from swapconf.whatif.sites import Sites
 
@@ -22,7 +23,7 @@ _STEPS = ("Concat", "StridedSlice", *SPLITS)  # of a change of layout, with comm
 _OF_ROUTER = ("AllGather", "Cast")  # what the Reshape reads that a router has itself, or that parallelism puts in
 _ACTIVATION = ".activation_func"
 _BEHIND_FLASH = ".dense"  # in GLM
-_FLASH, _NORM, _MORPH = "FlashAttentionScore", "norm", "morphed_forward"
+_FLASH, _NORM = "FlashAttentionScore", "norm"
 
 
 def redistributed(baseline: Baseline, sites: Sites, network: Network) -> Flags:
@@ -51,7 +52,7 @@ def _in_morph(baseline: Baseline, sites: Sites, network: Network) -> Flags:
     homes, found = sites.home or baseline.kernels.cell, baseline.views & baseline.kernels.is_lost & (sites.of_node < 0)
     templates = {layer.name: layer.template.by_path for layer in network.layers}
     for view in np.flatnonzero(baseline.views & (baseline.kernels.passing >= 0)).tolist():
-        found[view] |= f"{homes[view]}.{_MORPH}" in templates.get(baseline.layer_of(view), {})
+        found[view] |= f"{homes[view]}.{MORPH}" in templates.get(baseline.layer_of(view), {})
         below = int(baseline.below[view])
         found[view] &= below < 0 or not baseline.kernels.cell[below].endswith(_ACTIVATION)
     return np.asarray(found)

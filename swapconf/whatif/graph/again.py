@@ -65,7 +65,16 @@ class Again:
                 self._copies[one, mine] = new
                 self.kernel_of[new] = kernel
                 self.nodes.inputs[new] = self._inputs(one, new, kernel, barrier, mine)
+                self._part_merged(one, new, kernel, mine)
         return self._copies[key]
+
+    def _part_merged(self, node: int, new: int, kernel: int, part: Part) -> None:
+        """A recomputed layer has both of the views that MindSpore has merged in the forward pass."""
+        is_apart = self.asked.is_whole(part) and self.asked.run.is_inlined and new >= self.nodes.count
+        if is_apart and kernel in self.asked.prepared.merged_views:
+            first, *others = self.nodes.inputs[new]
+            view = self.nodes.add(self.nodes.primitive[node], (first, *others), self.nodes.name[node])
+            self.nodes.inputs[new] = [view, *others]
 
     def _own_part(self, node: int, part: Part) -> Part:
         kernel = self.asked.run.kernel_of[node]

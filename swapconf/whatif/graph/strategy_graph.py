@@ -78,9 +78,11 @@ class _Building:
             asked, self._nodes, self._ties, self._gates, self._moves, self._tables, self._constants, self._slices
         )
         self._dropped: dict[int, int] = {}
+        self._parted: dict[int, int] = {}
 
     def graph(self) -> StrategyGraph:
         self._tables.part()
+        self._part_views()
         self._drop_copies()
         baseline, twins = self._asked.prepared.baseline, self._remade_twins()
         for kernel in np.flatnonzero(baseline.kernels.backward[: self._run.count]).tolist():
@@ -130,6 +132,22 @@ class _Building:
     def _remade_twins(self) -> set[int]:
         twin = self._asked.prepared.baseline.twin
         return {int(twin[kernel]) for kernel in self._asked.again if twin[kernel] >= 0}
+
+    def _part_views(self) -> None:
+        """A view of several products, of which the recompute of some is excluded, is one for these and one for others,
+        which MindSpore no longer takes for the same."""
+        run, nodes, baseline = self._run, self._nodes, self._asked.prepared.baseline
+        for first, further in baseline.further_twins.items():
+            kept = {twin: self._asked.restored[twin] for twin in (first, *further) if twin in self._asked.restored}
+            if not 0 < len(kept) <= len(further) or max(kept.values()) >= run.count:
+                continue
+            (view, *_) = map(run.node_of.__getitem__, kept.values())
+            mine = nodes.add(nodes.primitive[view], nodes.inputs[view], nodes.name[view])
+            self._parted |= dict.fromkeys(kept, mine)
+            cells = {baseline.kernels.cell[twin] for twin in kept}
+            for user in run.users[view]:
+                if user in run.kernel_of and baseline.kernels.cell[run.kernel_of[user]] in cells:
+                    nodes.inputs[user] = [mine if given == view else given for given in nodes.inputs[user]]
 
     def _drop_copies(self) -> None:
         """A norm in a recomputed cell reads its weight itself, not the copy that is made for the backward pass."""
@@ -214,7 +232,8 @@ class _Building:
         """What the forward pass made, in place of what the model would make again."""
         barriers = (self._run.through_barrier(given)[0] for given in self._run.graph.inputs[node])
         barrier = next((found for found in barriers if found != NO_NODE), NO_NODE)
-        return self._ties.behind_barrier(self._run.node_of[self._asked.restored[twin]], barrier)
+        node = self._parted.get(twin, self._run.node_of[self._asked.restored[twin]])
+        return self._ties.behind_barrier(node, barrier)
 
     def _first_kernel(self, node: int) -> int:
         return next(user for user in self._run.users[node] if user in self._run.kernel_of)

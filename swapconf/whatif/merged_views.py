@@ -1,0 +1,32 @@
+"""BASELINE + SITES + NETWORK -> VIEWS that MindSpore has made of two: of the output of a Linear, and of what reads it.
+
+A layer that is recomputed as a whole is a graph of its own until late, and has both of them (measured with MindSpore
+2.9.0: families of mcore, with lazy inline). A view more or less moves what reads constants alone, as the loss does.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from swapconf.models.network import Network
+from swapconf.whatif.baseline import Baseline
+from swapconf.whatif.sites import Sites
+
+MORPH = "morphed_forward"  # the operator of a Linear of mcore, whose function has a Reshape at its end
+_ENDS = ("Cast", "MatMul")  # what that Reshape reads
+
+
+def merged_views(baseline: Baseline, sites: Sites, network: Network) -> frozenset[int]:
+    """Nodes."""
+    kernels, homes = baseline.kernels, sites.home or baseline.kernels.cell
+    templates = {layer.name: layer.template.by_path for layer in network.layers}
+    found = list[int]()
+    for view in np.flatnonzero(baseline.views & (baseline.below >= 0) & (kernels.passing >= 0)).tolist():
+        below = int(baseline.below[view])
+        if kernels.primitive[below] not in _ENDS:
+            continue
+        if f"{homes[below]}.{MORPH}" not in templates.get(baseline.layer_of(view), {}):
+            continue
+        if not kernels.is_lost[view] and homes[view] != homes[below]:
+            found.append(view)
+    return frozenset(found)
