@@ -126,6 +126,23 @@ def stand_ins(baseline: Baseline, of_node: Ints, of_read: Ints, again: Flags) ->
     return np.asarray(found[baseline.kernels.primitives[found] == "Cast"])
 
 
+def own_views(baseline: Baseline, sites: Sites, again: Flags, flagged: Flags) -> Flags:
+    """[reads] those through a view that several cells have in the baseline, where that of the reader runs again and the
+    one that stands for all does not: MindSpore has two then (measured: a Linear that is recomputed beside a swapped
+    one). ``again``: [sites] runs again; ``flagged``: [kernels]."""
+    reads, of_read = baseline.reads, sites.of_read
+    shared = (reads.face >= 0) & baseline.views[reads.face] & ~flagged[reads.face] & (baseline.below[reads.face] >= 0)
+    mine = shared & (of_read >= 0) & again[of_read] & (of_read != sites.of_node[reads.face])
+    homes = sites.home or baseline.kernels.cell
+    cells = {
+        (face, sites.names[site][1].rpartition(".")[0])
+        for face, site in zip(reads.face[mine].tolist(), of_read[mine].tolist(), strict=True)
+    }
+    for row in np.flatnonzero(shared & ~baseline.kernels.backward[reads.kernel]).tolist() if cells else ():
+        mine[row] = (int(reads.face[row]), homes[int(reads.kernel[row])]) in cells
+    return np.asarray(mine)
+
+
 def casts_apart(baseline: Baseline, sites: Sites, strategy: Strategy) -> list[Own]:
     """Casts of the first step that two cells of a layer share in the baseline, as a residual in 32 bits and a norm, and
     that are flagged otherwise: the second cell, whose own cast its kernels read by the catalog, has one for itself."""

@@ -17,7 +17,7 @@ from swapconf.whatif.laid_out import DISPATCH, SUM
 from swapconf.whatif.lazy_inline import barred
 from swapconf.whatif.loss import head_first
 from swapconf.whatif.opening import opened
-from swapconf.whatif.parted import Own, cells_of, flags, kinds, parted, stand_ins
+from swapconf.whatif.parted import Own, cells_of, flags, kinds, own_views, parted, stand_ins
 from swapconf.whatif.placed import PlacedBaseline
 from swapconf.whatif.prediction import Moves, Prediction
 from swapconf.whatif.recompute import StrategyProgram, recompute, unseen
@@ -109,6 +109,7 @@ def schedule(prepared: PlacedBaseline, strategy: Strategy, slack: Slack | None =
             {norm: int(sites.of_read[rows[0]]) for norm, rows in sums.items()},
             outputs,
             covering,
+            own_views(baseline, sites, actions.again, flagged),
         ),
     )
     program = kept_instead(baseline, program, back)
