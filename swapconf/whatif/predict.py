@@ -80,6 +80,8 @@ def schedule(prepared: PlacedBaseline, strategy: Strategy, slack: Slack | None =
     covering = covered(sites, actions.cell, actions.cells, actions.roots)
     if not strategy.recompute_options.get("mp_comm_recompute", True):
         staying |= prepared.redistributed & (covering.root >= 0)
+        if not strategy.lazy_inline:  # what is merged then, has no mark
+            staying[list(prepared.merged_views)] = False
     back = restored(baseline, sites, actions, staying)
     if strategy.lazy_inline:
         outputs = read_by_others(baseline, outputs, turned(sites, strategy)) if outputs else outputs
