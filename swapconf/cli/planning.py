@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from swapconf.study.study import Study
     from swapconf.timing.cost import Machine
 
-ROUNDS = 3  # of planning, where a true run needs more than was predicted
+ROUNDS = 5  # of planning, where a true run needs more than was predicted
 NEEDS_MORE = phrase("a true run needs more than was predicted; planning again with that in mind")
 
 
