@@ -21,6 +21,7 @@ from swapconf.whatif.ungated import Covered, ungated
 
 NO_SUMS: Mapping[int, int] = MappingProxyType({})
 _MCORE_ADD = "AddExt"
+_TAKING = ".core_attention"  # the cell that is handed query and key
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,12 +146,13 @@ def tied(
     baseline: Baseline, program: StrategyProgram, whole: Collection[str] = (), celled: Collection[str] = ()
 ) -> Flags:
     """[uses] of another pass by what begins a region, in a pipeline by anything of a layer that is recomputed as a
-    ``whole``: MindSpore ties it to the gradient there, and does not see that it reads what moves. Not where something
-    else of the backward pass reads the same, nor what the model computes again by itself anyway, as casts of legacy
-    norms; what reads a view that runs again reads nothing else. In models of mcore, what a layer with recomputed cells
-    hands to one that is recomputed as a whole waits for a state, and nobody sees it move (measured; not so in legacy
-    models). The cast at the end of such a layer without experts it sees, where a cast begins the next (measured: Qwen3
-    and TeleChat3 with a residual in 32 bits)."""
+    ``whole``: MindSpore ties it to the gradient there, and does not see that it reads what moves. Not where
+    something else of the backward pass reads the same, nor what the model computes again by itself anyway, as casts
+    of legacy norms; what reads a view that runs again reads nothing else. In models of mcore, what a layer with
+    recomputed cells hands to one that is recomputed as a whole waits for a state, and nobody sees it move
+    (measured; not so in legacy models), nor query and key of latent attention where only what takes them runs
+    again. The cast at the end of such a layer without experts it sees, where a cast begins the next (measured:
+    Qwen3 and TeleChat3 with a residual in 32 bits)."""
     passing, (reader, face) = baseline.kernels.passing, baseline.edges
     again = np.zeros(len(passing), dtype=np.bool_)
     again[program.copies] = True
@@ -165,8 +167,10 @@ def tied(
     through, uses = program.again.copy(), np.flatnonzero(program.again)
     through[uses] = ~np.isin(program.reader[uses] * width + program.face[uses], reads.kernel * width + reads.face)
     found: Flags = program.again & (program.face >= 0) & (through | (elsewhere & ~goes_on[program.reader]))
-    stateful = program.again & (program.face >= 0) & elsewhere & (_MCORE_ADD in baseline.kernels.primitive)
-    stateful &= _of_layers(baseline, whole)[program.reader] & _of_layers(baseline, celled)[source]
+    stateful = elsewhere & _of_layers(baseline, whole)[program.reader] & _of_layers(baseline, celled)[source]
+    taking = np.char.endswith(baseline.kernels.cell, _TAKING)[program.reader]
+    stateful |= taking & (baseline.kernels.primitives == "Concat")[source]
+    stateful &= program.again & (program.face >= 0) & (_MCORE_ADD in baseline.kernels.primitive)
     if whole and not baseline.is_piped:
         twice = (baseline.layer_casts & ~baseline.with_experts)[source] & baseline.layer_casts[program.reader]
         found &= ~(twice & elsewhere & _of_layers(baseline, whole)[program.reader])

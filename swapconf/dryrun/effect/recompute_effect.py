@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from itertools import chain
@@ -88,17 +89,23 @@ def _moved_home(
 ) -> dict[int, Launch]:
     """By event. MindSpore names some kernels of a layer after another one, such as the slices of GLM's rotary embedding
     after layer 0: recomputed kernels that follow on one another, are named after one layer, and read no weight, are of
-    the one layer that stands around them and does. ``weights``: tensors."""
+    the one layer that stands around them and does; where none does, as without ``mp_comm_recompute``, of the one of
+    which more kernels stand around them. ``weights``: tensors."""
     running = [task for task in tasks if task.event in again and launch[task.event].place.layer]
     near = _near(running, readers)
     rows = _rows(near, {event: launch[event].place.layer for event in near})
     own = {rows[task.event] for task in running if not weights.isdisjoint(task.inputs)}
+    count = Counter(rows.values())
     around: dict[int, set[str]] = {}
+    larger: dict[int, set[str]] = {}
     for event, others in near.items():
-        around.setdefault(rows[event], set()).update(
-            launch[other].place.layer for other in others if rows[other] in own
+        row = rows[event]
+        around.setdefault(row, set()).update(launch[other].place.layer for other in others if rows[other] in own)
+        larger.setdefault(row, set()).update(
+            launch[other].place.layer for other in others if count[rows[other]] > count[row]
         )
-    home = {row: min(layers) for row, layers in around.items() if row not in own and len(layers) == 1}
+    found = {row: layers or larger[row] for row, layers in around.items() if row not in own}
+    home = {row: min(layers) for row, layers in found.items() if len(layers) == 1}
     return {event: _in_layer(launch[event], home[row]) for event, row in rows.items() if row in home}
 
 
