@@ -35,7 +35,7 @@ from swapconf.study import handed_over
 from swapconf.study.study import Study
 from swapconf.trace import launch_graph, marks, run_record, trace_folder
 from swapconf.trace.trace import Trace, WorkerLog
-from swapconf.words.findings import SwapconfError
+from swapconf.words.findings import Finding, SwapconfError
 from swapconf.words.phrases import phrase
 from swapconf.words.units import show_bytes
 
@@ -103,11 +103,15 @@ def run(order: RankOrder, study: Study, part: str = "") -> Ran:
             variables = {**prepared.variables, handed_over.VARIABLE: str(place / handed_over.FILE)}
             if order.register_path:
                 variables[REGISTER_PATH] = order.register_path
-            if order.keep is not None and last_graph.is_worth(study, level, prepared.installation.mindspore, place):
-                job = replace(job, prints_graph=True)
+            told: tuple[Finding, ...] = ()
+            if order.keep is not None and last_graph.is_worth(study, level, prepared.installation.mindspore):
+                told = last_graph.no_space(place)
+                job = replace(job, prints_graph=not told)
             with board.entered(order.board, order.document.file, order.rank, part, folder):
                 finished = _launched(job, folder, variables)
-            ran = replace(_ran(blank, order, study, folder, finished), environment=prepared.summary())
+            ran = _ran(blank, order, study, folder, finished)
+            report = replace(ran.report, findings=(*ran.report.findings, *told))
+            ran = replace(ran, report=report, environment=prepared.summary())
             if order.keep is not None:
                 _gather(folder, order)
                 record(order, ran, ran.report, part)

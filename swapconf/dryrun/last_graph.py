@@ -2,7 +2,8 @@
 
 It is printed on demand, together with much else, into a folder that also draws the executed order to itself. From there
 the order goes back to where it is without, the graph becomes launch_graph.json.gz, and the rest is removed. A trace is
-whole without it, so what goes wrong with the graph is no fault of the run, and is not told.
+whole without it, so what goes wrong with the graph is no fault of the run, and is not told; only that a disk is too
+full for it is, which a user can mend.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ from swapconf.dryrun.job import Folder
 from swapconf.study.study import Study
 from swapconf.trace import launch_graph, launch_graph_text
 from swapconf.upstream.versions import release
-from swapconf.words.findings import SwapconfError
-from swapconf.words.units import GIB
+from swapconf.words.findings import Finding, Origin, Severity, SwapconfError
+from swapconf.words.phrases import phrase
+from swapconf.words.units import GIB, show_bytes
 
 # what else MindSpore is asked for by variables that begin like these, would change what it prints
 VARIABLES = ("MS_DEV_DUMP_IR", "MS_DEV_SAVE_GRAPHS")
@@ -25,16 +27,35 @@ _MEASURED = (2, 9)
 _MIN_FREE_BYTES = 16 * GIB  # six times the text of the graph is printed, which has at most 1 GiB
 
 
-def is_worth(study: Study, level: int, mindspore: str, place: Path) -> bool:
-    """Whether a run that leaves a trace in ``place`` is to leave its graph, too: one that others are predicted from,
-    so without swap and recompute."""
+def is_worth(study: Study, level: int, mindspore: str) -> bool:
+    """Whether a run that leaves a trace is to leave its graph, too: one that others are predicted from, so without
+    swap and recompute."""
     return (
         level > 0
         and study.config.dialect is not Dialect.PYNATIVE
         and (release(mindspore) or ())[:2] == _MEASURED
         and _is_baseline(study)
-        and shutil.disk_usage(place).free >= _MIN_FREE_BYTES
     )
+
+
+def no_space(place: Path) -> tuple[Finding, ...]:
+    """A warning where too little is free in ``place``, a folder, to print a graph there."""
+    free = shutil.disk_usage(place).free
+    if free >= _MIN_FREE_BYTES:
+        return ()
+    found = Finding(
+        origin=Origin(file=str(place)),
+        rule="graph-not-kept",
+        severity=Severity.WARNING,
+        message=phrase(
+            "{free} are free here, and MindSpore prints up to {needed} before its graph can be kept: this trace is "
+            "without it, so `whatif` and `plan` do not know MindSpore's own order of the kernels from it",
+            free=show_bytes(free),
+            needed=show_bytes(_MIN_FREE_BYTES),
+        ),
+        hint=phrase("make space, or name a folder on another disk with --keep, and run it again"),
+    )
+    return (found,)
 
 
 def _is_baseline(study: Study) -> bool:

@@ -175,6 +175,11 @@ DRY_RUNS: Pages = {
         "`auto_register` in `model.arch` or `model.model_config`, and neither `--register-path` nor the variable "
         "REGISTER_PATH names a folder with that code: mindformers cannot build the model. Nothing is started.",
     ),
+    "graph-not-kept": (
+        "warning",
+        "A run without swap and recompute is kept where less than 16 GiB are free: MindSpore prints much before its "
+        "graph can be kept, so the trace is without it, and `whatif` and `plan` do not know MindSpore's own order.",
+    ),
     "level-not-reached": (
         "warning",
         "Level 2 or 3 was asked for, and cannot be estimated: MindSpore wrote no graph (`memory_optimize_level` "

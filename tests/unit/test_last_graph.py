@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,6 +15,7 @@ from swapconf.dryrun.job import Folder, Job
 from swapconf.dryrun.launch import launch
 from swapconf.study.study import Study
 from swapconf.trace import launch_graph
+from swapconf.words.findings import Severity
 from tests.helpers import EXAMPLE, study_of
 from tests.unit.graph_texts import printed
 
@@ -81,16 +84,21 @@ def study(*changes: str) -> Study:
     return study_of(EXAMPLE, *changes)
 
 
-def test_only_a_run_that_others_are_predicted_from_leaves_its_graph(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_a_run_that_others_are_predicted_from_leaves_its_graph() -> None:
     plain = study("swap_config=", "recompute_config=")
-    assert last_graph.is_worth(plain, 1, "2.9.0", tmp_path)
-    assert last_graph.is_worth(study('recompute_config={"recompute": false}', "swap_config="), 1, "2.9.0", tmp_path)
-    assert not last_graph.is_worth(plain, 0, "2.9.0", tmp_path)
-    assert not last_graph.is_worth(study(), 1, "2.9.0", tmp_path)
-    assert not last_graph.is_worth(study("swap_config=", "recompute_config.recompute=[1]"), 1, "2.9.0", tmp_path)
+    assert last_graph.is_worth(plain, 1, "2.9.0")
+    assert last_graph.is_worth(study('recompute_config={"recompute": false}', "swap_config="), 1, "2.9.0")
+    assert not last_graph.is_worth(plain, 0, "2.9.0")
+    assert not last_graph.is_worth(study(), 1, "2.9.0")
+    assert not last_graph.is_worth(study("swap_config=", "recompute_config.recompute=[1]"), 1, "2.9.0")
     for mindspore in ("2.7.2", "2.10.0", "", "of one's own"):
-        assert not last_graph.is_worth(plain, 1, mindspore, tmp_path)
-    monkeypatch.setattr(last_graph, "_MIN_FREE_BYTES", 1 << 60)
-    assert not last_graph.is_worth(plain, 1, "2.9.0", tmp_path)
+        assert not last_graph.is_worth(plain, 1, mindspore)
+
+
+def test_a_disk_too_full_for_the_graph_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=15 << 30))
+    (found,) = last_graph.no_space(tmp_path)
+    assert (found.rule, found.severity, found.origin.file) == ("graph-not-kept", Severity.WARNING, str(tmp_path))
+    assert "15.00G are free" in found.message
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=16 << 30))
+    assert last_graph.no_space(tmp_path) == ()
