@@ -28,12 +28,13 @@ def check(case: Case) -> Iterator[Finding]:
     yield from _without_lazy_inline(case)
     by_origin: dict[Origin, list[bool]] = {}
     names: dict[Origin, dict[str, None]] = {}
+    chosen: dict[LayerTemplate, set[str]] = {}  # by all entries together, so that their number counts once
     for entry in case.config.recompute.select:
-        verdicts = [
-            verdict
-            for template in case.templates_at(entry.layers)
-            for verdict in _verdicts(case, entry.pattern, template)
-        ]
+        verdicts: list[bool] = []
+        for template in case.templates_at(entry.layers):
+            if template not in chosen:
+                chosen[template] = _chosen(case, template)
+            verdicts += _verdicts(entry.pattern, chosen[template], template)
         if verdicts or (entry.builtin and case.templates_at(entry.layers)):
             by_origin.setdefault(entry.origin, []).extend(verdicts)
             names.setdefault(entry.origin, {}).setdefault(entry.pattern)
@@ -76,14 +77,18 @@ def _without_lazy_inline(case: Case) -> Iterator[Finding]:
             )
 
 
-def _verdicts(case: Case, pattern: str, template: LayerTemplate) -> Iterator[bool]:
-    """Per selected operator, whether its recompute has an effect; a cell always counts as effective."""
-    chosen = {
+def _chosen(case: Case, template: LayerTemplate) -> set[str]:
+    """The primitives that any entry selects."""
+    return {
         primitive.path
         for entry in case.config.recompute.select
         for path in operators(entry.pattern, template)
         for primitive in primitives_below(path, template)
     }
+
+
+def _verdicts(pattern: str, chosen: set[str], template: LayerTemplate) -> Iterator[bool]:
+    """Per selected operator, whether its recompute has an effect; a cell always counts as effective."""
     for path in operators(pattern, template):
         yield template.by_path[path].kind == "cell" or _matters(path, chosen, template, set())
 
