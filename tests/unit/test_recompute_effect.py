@@ -297,6 +297,22 @@ def test_the_output_of_a_recomputed_cell_stays() -> None:
     assert "feed_forward.w2 (MatMul) in layer 1" in finding.message
 
 
+def test_the_output_of_a_recomputed_cell_stays_where_an_operator_in_it_is_selected_too() -> None:
+    silu = r"feed_forward\.w1\.activation\.silu"
+    place, outer = Place("1", "feed_forward.w1.activation"), Launch(Place("1", "feed_forward"), "Mul")
+    output = Held(place, "SiLU", frozenset({outer}))
+    inner = replace(output, readers=frozenset({Launch(Place("1", "feed_forward.w1"), "Mul")}))
+
+    def missed(held: Held, *patterns: str) -> list[str]:
+        chosen = RecomputeConfig(select=tuple(select(pattern, 1) for pattern in patterns))
+        effect = replace(seen(FFN), held=frozenset({held}))
+        return [f.message for f in told(decided(config(3, recompute=chosen), llama(3)), effect) if f.rule == MISSING]
+
+    assert missed(output, silu, r"feed_forward\.w1") == []
+    assert missed(inner, silu, r"feed_forward\.w1") != []
+    assert missed(output, silu) != []
+
+
 @pytest.mark.parametrize("primitive", ["Mul", "SiLU"])
 def test_what_stands_among_recomputed_kernels_of_one_layer_is_of_that_layer_whatever_it_is_named_after(
     primitive: str,

@@ -91,6 +91,11 @@ class _LayerView:
             for outcome in entry.plan.outcomes
             if outcome.sites and outcome.void is None and outcome.request.kind in ("recompute", "select_recompute")
         ]
+        self._selected_cells = {
+            operator
+            for entry in self._entries
+            if not (operator := entry.request.operator) or self._template.by_path[operator].kind == "cell"
+        }
         self._outputs_left = {
             path for entry in self._entries for path in outputs_left(entry.request.operator, self._template)
         }
@@ -163,8 +168,12 @@ class _LayerView:
         views = [reader for reader in tensor.readers if reader.primitive in VIEWS]
         if not all(self._is_decided(view) and self._ends_decided(tensor, view) for view in views):
             return True
-        is_cell = not operator or self._template.by_path[operator].kind == "cell"
-        return is_cell and not all(self._is_inside(reader.place, operator) for reader in tensor.readers)
+        # the output of a cell stays also where an operator in it is selected by itself
+        return any(
+            not all(self._is_inside(reader.place, cell) for reader in tensor.readers)
+            for cell in self._selected_cells
+            if operator == cell or not cell or operator.startswith(f"{cell}.")
+        )
 
     def _is_left_then(self, tensor: Held) -> bool:
         """Whether MindSpore leaves it without lazy inline: weights, and outputs among others."""
