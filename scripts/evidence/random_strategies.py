@@ -85,9 +85,10 @@ def _recompute(drawing: Drawing, parts: list[str], swaps: bool) -> dict[str, Any
         section["select_recompute"] = _selection(drawing, rng.choice([1, 1, 2, 3]), swaps, 0.8)
     if "select" in parts and rng.random() < 0.3:
         section["select_comm_recompute"] = _selection(drawing, 1, swaps, 0.0)
-    if ({"select", "full"} & set(parts)) and rng.random() < 0.25:
+    recomputes = not {"select", "full"}.isdisjoint(parts)
+    if recomputes and rng.random() < 0.25:
         section["select_recompute_exclude"] = _selection(drawing, rng.choice([1, 2]), swaps, 0.0)
-    if ({"select", "full"} & set(parts)) and rng.random() < 0.2:
+    if recomputes and rng.random() < 0.2:
         section["mp_comm_recompute"] = False
     return section
 

@@ -22,6 +22,7 @@ from swapconf.decide.strategy import (
 )
 from swapconf.models.network import LayerTemplate
 from swapconf.upstream.primitives import VIEWS
+from swapconf.upstream.scopes import descends
 from swapconf.words.phrases import joined, mark, phrase, plural, show
 from swapconf.words.units import runs
 
@@ -79,7 +80,7 @@ def _names(group: Sequence[LayerStrategy]) -> str:
 
 def _rows(layers: str, entry: LayerStrategy, outcome: RequestOutcome) -> Iterator[Row]:
     request = outcome.request
-    below = {path: decision for path, decision in entry.plan.decisions.items() if _is_below(path, request.operator)}
+    below = {path: decision for path, decision in entry.plan.decisions.items() if descends(path, {request.operator})}
     if not request.is_swap and request.kind not in ("recompute", "select_recompute"):
         told = _of_rule(outcome)
     elif outcome.void is not None:
@@ -183,10 +184,6 @@ def _asked(request: Request) -> str:
 
 def _word(action: Action) -> str:
     return _ACTIONS[type(action)]
-
-
-def _is_below(path: str, operator: str) -> bool:
-    return not operator or path == operator or path.startswith(f"{operator}.")
 
 
 def as_json(strategy: Strategy, lines: Mapping[str, Sequence[str]], only_layer: int | None = None) -> str:

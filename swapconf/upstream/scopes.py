@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Set
 from dataclasses import dataclass
 
 _LAYER = re.compile(r"(?:^|.*/)(\w+)-\w+/layers-CellList/(\d+)-\w+(?:/(.*))?$")
@@ -50,3 +51,8 @@ def place_of(scope: str, num_layers: int) -> Place:
     if found.is_extra:
         return Place(f"{EXTRA_BLOCK}{found.index}", found.cell)
     return Place(str(found.index), found.cell) if found.index < num_layers else Place("", scope)
+
+
+def descends(path: str, roots: Set[str]) -> bool:
+    """The path of an operator or cell stands at or below one of these; "" is the layer."""
+    return any(root == "" or path == root or path.startswith(f"{root}.") for root in roots)

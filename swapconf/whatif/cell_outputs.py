@@ -7,9 +7,10 @@ when a gradient needs it (measured with MindSpore 2.9.0: ``RmsNorm`` for its roo
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 
 from swapconf.trace.columns import Flags, Ints
+from swapconf.upstream.scopes import descends
 from swapconf.whatif.baseline import Baseline
 
 
@@ -54,8 +55,3 @@ def read_by_others(baseline: Baseline, outputs: Sequence[int], turned: Flags) ->
             if backward[reader]
         )
     ]
-
-
-def descends(path: str, roots: Set[str]) -> bool:
-    """A path stands at or below one of these operators; "" is the layer."""
-    return any(root == "" or path == root or path.startswith(f"{root}.") for root in roots)

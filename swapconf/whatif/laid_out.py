@@ -25,6 +25,7 @@ SPLITS = frozenset({"Split", "SplitWithSize"})
 ADD_AND_NORM = "AddRmsNorm"  # what MindSpore makes of an Add that an RmsNorm reads
 DISPATCH = "AlltoAllV"  # of tokens to experts and back, in the code of the model (measured with MindSpore 2.9.0)
 EXPERTS = "experts"  # the cell of experts in an MLP
+_TAKING = ".core_attention"  # the end of the path of the cell that is handed query, key and value
 PREDICTING = "transformer_layer"  # the decoder layer in a layer for multi-token prediction
 IN_PLACE = "Inplace"  # how primitives begin that write what they read
 SUM = 2  # which of its outputs the Add would have
@@ -182,6 +183,16 @@ class LaidOut:
         """[kernels] casts of a layer itself, in none of its cells."""
         is_own = np.array([cell == "" for cell in self.kernels.cell], dtype=np.bool_)
         return np.asarray((self.kernels.primitives == "Cast") & is_own)
+
+    @cached_property
+    def takers(self) -> Flags:
+        """[kernels] of the cell that is handed query, key and value."""
+        return np.array([cell.endswith(_TAKING) for cell in self.kernels.cell], dtype=np.bool_)
+
+    @cached_property
+    def concatenated(self) -> Flags:
+        """[kernels] joins tensors."""
+        return np.asarray(self.kernels.primitives == "Concat")
 
     @cached_property
     def with_experts(self) -> Flags:

@@ -12,21 +12,30 @@ from swapconf.models.network import Network
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.sites import Sites
 
-MORPH = "morphed_forward"  # the operator of a Linear of mcore, whose function has a Reshape at its end
+_MORPH = ".morphed_forward"  # the operator of a Linear of mcore, whose function has a Reshape at its end
 _ENDS = ("Cast", "MatMul")  # what that Reshape reads
 
 
 def merged_views(baseline: Baseline, sites: Sites, network: Network) -> frozenset[int]:
     """Nodes."""
-    kernels, homes = baseline.kernels, sites.home or baseline.kernels.cell
-    templates = {layer.name: layer.template.by_path for layer in network.layers}
+    kernels, homes, with_morph = baseline.kernels, sites.homes(baseline), morphs(network)
     found = list[int]()
     for view in np.flatnonzero(baseline.views & (baseline.below >= 0) & (kernels.passing >= 0)).tolist():
         below = int(baseline.below[view])
         if kernels.primitive[below] not in _ENDS:
             continue
-        if f"{homes[below]}.{MORPH}" not in templates.get(baseline.layer_of(view), {}):
+        if (baseline.layer_of(view), homes[below]) not in with_morph:
             continue
         if not kernels.is_lost[view] and homes[view] != homes[below]:
             found.append(view)
     return frozenset(found)
+
+
+def morphs(network: Network) -> frozenset[tuple[str, str]]:
+    """(layer name, cell) of all cells that have a Morph."""
+    return frozenset(
+        (layer.name, path.removesuffix(_MORPH))
+        for layer in network.layers
+        for path in layer.template.by_path
+        if path.endswith(_MORPH)
+    )

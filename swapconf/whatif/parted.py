@@ -133,7 +133,7 @@ def own_views(baseline: Baseline, sites: Sites, again: Flags, flagged: Flags) ->
     reads, of_read = baseline.reads, sites.of_read
     shared = (reads.face >= 0) & baseline.views[reads.face] & ~flagged[reads.face] & (baseline.below[reads.face] >= 0)
     mine = shared & (of_read >= 0) & again[of_read] & (of_read != sites.of_node[reads.face])
-    homes = sites.home or baseline.kernels.cell
+    homes = sites.homes(baseline)
     cells = {
         (face, sites.names[site][1].rpartition(".")[0])
         for face, site in zip(reads.face[mine].tolist(), of_read[mine].tolist(), strict=True)

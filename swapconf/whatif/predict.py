@@ -10,8 +10,9 @@ import numpy as np
 from swapconf.decide.strategy import Recompute, Strategy
 from swapconf.trace.columns import Flags, Ints
 from swapconf.trace.lifetimes import CATEGORIES, NEVER, TICKS, Category, Lifetimes
+from swapconf.upstream.scopes import descends
 from swapconf.whatif.baseline import Baseline
-from swapconf.whatif.cell_outputs import cell_outputs, descends, read_by_others
+from swapconf.whatif.cell_outputs import cell_outputs, read_by_others
 from swapconf.whatif.cell_primitives import path_among
 from swapconf.whatif.laid_out import DISPATCH, SUM
 from swapconf.whatif.lazy_inline import barred

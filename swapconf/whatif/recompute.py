@@ -21,7 +21,6 @@ from swapconf.whatif.ungated import Covered, ungated
 
 NO_SUMS: Mapping[int, int] = MappingProxyType({})
 _MCORE_ADD = "AddExt"
-_TAKING = ".core_attention"  # the cell that is handed query and key
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,8 +167,7 @@ def tied(
     through[uses] = ~np.isin(program.reader[uses] * width + program.face[uses], reads.kernel * width + reads.face)
     found: Flags = program.again & (program.face >= 0) & (through | (elsewhere & ~goes_on[program.reader]))
     stateful = elsewhere & _of_layers(baseline, whole)[program.reader] & _of_layers(baseline, celled)[source]
-    taking = np.char.endswith(baseline.kernels.cell, _TAKING)[program.reader]
-    stateful |= taking & (baseline.kernels.primitives == "Concat")[source]
+    stateful |= baseline.takers[program.reader] & baseline.concatenated[source]
     stateful &= program.again & (program.face >= 0) & (_MCORE_ADD in baseline.kernels.primitive)
     if whole and not baseline.is_piped:
         twice = (baseline.layer_casts & ~baseline.with_experts)[source] & baseline.layer_casts[program.reader]

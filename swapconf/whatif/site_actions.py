@@ -10,8 +10,8 @@ import numpy as np
 from swapconf.decide.strategy import Recompute, Strategy, Swap
 from swapconf.trace.columns import Flags, Ints
 from swapconf.upstream.primitives import MAKE_SEVERAL
+from swapconf.upstream.scopes import descends
 from swapconf.whatif.baseline import Baseline
-from swapconf.whatif.cell_outputs import descends
 from swapconf.whatif.sites import Sites
 
 _FIRST_OF_MLP = "linear_fc1.reshape"

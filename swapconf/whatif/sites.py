@@ -9,7 +9,7 @@ that has such a view of its own reads that site, not the one whose view survived
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -51,6 +51,10 @@ class Sites:
     of_viewed: Ints
     shared: tuple[tuple[int, tuple[str, ...]], ...] = ()
     home: tuple[str, ...] | None = None
+
+    def homes(self, baseline: Baseline) -> Sequence[str]:
+        """[kernels] the cell of each, as well as it is known."""
+        return self.home or baseline.kernels.cell
 
     @cached_property
     def loose(self) -> dict[tuple[str, str], Ints]:

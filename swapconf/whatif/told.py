@@ -6,7 +6,7 @@ import numpy as np
 
 from swapconf.decide.strategy import Strategy
 from swapconf.trace.columns import Flags
-from swapconf.whatif.cell_outputs import descends
+from swapconf.upstream.scopes import descends
 from swapconf.whatif.site_actions import SiteActions
 from swapconf.whatif.sites import Sites
 

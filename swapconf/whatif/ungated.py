@@ -15,8 +15,8 @@ import numpy as np
 
 from swapconf.trace.columns import Flags, Ints
 from swapconf.trace.lifetimes import TICKS
+from swapconf.upstream.scopes import descends
 from swapconf.whatif.baseline import Baseline
-from swapconf.whatif.cell_outputs import descends
 from swapconf.whatif.sites import Sites
 from swapconf.whatif.slots import AT_START, TURN
 

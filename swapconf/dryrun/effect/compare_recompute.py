@@ -25,7 +25,7 @@ from swapconf.dryrun.effect import layer_words
 from swapconf.dryrun.effect.effect import Effect, Held, Launch
 from swapconf.models.network import COMMUNICATION
 from swapconf.upstream.primitives import VIEWS, plain
-from swapconf.upstream.scopes import Place
+from swapconf.upstream.scopes import Place, descends
 from swapconf.words.findings import Finding, Origin, Severity, in_order
 from swapconf.words.phrases import phrase
 
@@ -172,7 +172,7 @@ class _LayerView:
         return any(
             not all(self._is_inside(reader.place, cell) for reader in tensor.readers)
             for cell in self._selected_cells
-            if operator == cell or not cell or operator.startswith(f"{cell}.")
+            if descends(operator, {cell})
         )
 
     def _is_left_then(self, tensor: Held) -> bool:
@@ -192,7 +192,7 @@ class _LayerView:
         return view.place.cell == tensor.place.cell or own <= self._recomputed
 
     def _is_inside(self, place: Place, cell: str) -> bool:
-        return place.layer == self._layer and (not cell or place.cell == cell or place.cell.startswith(f"{cell}."))
+        return place.layer == self._layer and descends(place.cell, {cell})
 
     def _sites_of(self, launch: Launch, strict: bool = False) -> frozenset[str]:
         """Sites that a kernel can be; of one that parallelism inserted all of its cell, or none if it is to be one of

@@ -72,9 +72,9 @@ class Again:
         """A recomputed layer has both of the views that MindSpore has merged in the forward pass."""
         is_apart = self.asked.is_whole(part) and self.asked.run.is_inlined and new >= self.nodes.count
         if is_apart and kernel in self.asked.prepared.merged_views:
-            first, *others = self.nodes.inputs[new]
-            view = self.nodes.add(self.nodes.primitive[node], (first, *others), self.nodes.name[node])
-            self.nodes.inputs[new] = [view, *others]
+            inputs = self.nodes.inputs[new]
+            view = self.nodes.add(self.nodes.primitive[node], inputs, self.nodes.name[node])
+            self.nodes.inputs[new] = [view, *inputs[1:]]
 
     def _own_part(self, node: int, part: Part) -> Part:
         kernel = self.asked.run.kernel_of[node]

@@ -12,7 +12,7 @@ import numpy as np
 
 from swapconf.models.network import LayerTemplate
 from swapconf.trace.columns import Ints
-from swapconf.whatif.cell_outputs import descends
+from swapconf.upstream.scopes import descends
 from swapconf.whatif.graph.run_graph import RunGraph
 from swapconf.whatif.parted import Own, User, casts_apart, cells_of
 from swapconf.whatif.placed import PlacedBaseline

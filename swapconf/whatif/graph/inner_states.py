@@ -110,7 +110,7 @@ class InnerStates:
 
     def _home(self, kernel: int) -> str:
         prepared = self.asked.prepared
-        return (prepared.sites.home or prepared.baseline.kernels.cell)[kernel]
+        return prepared.sites.homes(prepared.baseline)[kernel]
 
     @cached_property
     def _homes(self) -> frozenset[str]:
