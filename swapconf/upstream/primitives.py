@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 VIEWS = frozenset({"ExpandDims", "Flatten", "Reshape", "Squeeze", "TransposeExtView", "View"})  # write what they read
+RESHAPE = "Reshape"
 COPY = "MoveTo"  # between device and host
 NORM = "RmsNorm"
 MAKE_SEVERAL = frozenset({"FlashAttentionScore", NORM})  # tensors, of which their gradient reads more than the first

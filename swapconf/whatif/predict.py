@@ -14,6 +14,7 @@ from swapconf.upstream.scopes import descends
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.cell_outputs import cell_outputs, read_by_others
 from swapconf.whatif.cell_primitives import path_among
+from swapconf.whatif.communicated import communicated
 from swapconf.whatif.laid_out import DISPATCH, SUM
 from swapconf.whatif.lazy_inline import barred
 from swapconf.whatif.loss import head_first
@@ -76,6 +77,7 @@ def schedule(prepared: PlacedBaseline, strategy: Strategy, slack: Slack | None =
     baseline, sites = prepared.baseline, prepared.sites
     actions = site_actions(sites, strategy)
     flagged, kept, outputs = _flagged(baseline, sites, actions)
+    flagged |= communicated(baseline, sites, actions.comm)
     flagged &= ~prepared.is_once
     staying = np.zeros(len(flagged), dtype=np.bool_)
     covering = covered(sites, actions.cell, actions.cells, actions.roots)

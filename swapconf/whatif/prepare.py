@@ -23,11 +23,12 @@ from swapconf.words.phrases import phrase
 ALIGNMENT = 512
 
 
-def prepare(trace: Trace) -> Baseline:
-    """Raises ValueError where the trace has no graph, or swaps or recomputes already."""
+def prepare(trace: Trace, recomputes: bool = False) -> Baseline:
+    """``recomputes``: the run is known to have been asked to. Raises ValueError where the trace has no graph, or swaps
+    or recomputes already."""
     kernels = [kernel for kernel in trace.kernels if not kernel.is_event]
     tasks = [task for task in trace.tasks if task.is_kernel]
-    _refuse(trace, kernels, tasks)
+    _refuse(trace, kernels, tasks, recomputes)
     blocks = sorted((block for block in trace.blocks if not block.on_host), key=lambda block: block.start)
     row = {block.start: index for index, block in enumerate(blocks)}
     maker = _makers(tasks, row)
@@ -67,13 +68,13 @@ def prepare(trace: Trace) -> Baseline:
     )
 
 
-def _refuse(trace: Trace, kernels: Sequence[Kernel], tasks: Sequence[Task]) -> None:
+def _refuse(trace: Trace, kernels: Sequence[Kernel], tasks: Sequence[Task], recomputes: bool) -> None:
     """Raises ValueError where this is no baseline."""
     if not tasks:
         raise ValueError(trace.why_no_graph)
     if any(kernel.primitive == "MoveTo" for kernel in kernels):
         raise ValueError(phrase("the trace swaps already"))
-    if any("recompute_Default" in kernel.name for kernel in kernels):
+    if recomputes or any("recompute_Default" in kernel.name for kernel in kernels):  # kernels tell of cells alone
         raise ValueError(phrase("the trace recomputes already"))
 
 

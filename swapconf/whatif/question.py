@@ -24,7 +24,7 @@ from swapconf.trace import run_record, trace_folder
 from swapconf.trace.lifetimes import TICKS, Placement, PoolRecord
 from swapconf.whatif import step_time
 from swapconf.whatif.baseline_step import added_operations
-from swapconf.whatif.belongs import other_run
+from swapconf.whatif.belongs import other_run, recomputes
 from swapconf.whatif.graph.predict import GraphedBaseline
 from swapconf.whatif.inlined import inlined_otherwise
 from swapconf.whatif.placed import PlacedBaseline, placed
@@ -88,7 +88,7 @@ class Question:
             )
         known_family(network, study.config.file)
         try:
-            baseline = prepare(unfused(trace))
+            baseline = prepare(unfused(trace), recomputes(study, recorded))
         except ValueError as error:
             raise Mismatch(
                 phrase(
@@ -308,7 +308,8 @@ def _check(prepared: PlacedBaseline, network: Network, study: Study) -> None:
 def _making(study: Study) -> str:
     """The command that makes the trace; what the YAML has no section for, it need not switch off."""
     sections = study.document.root.entries
-    off = [f"--set {switch}=False" for switch in _SWITCHES if switch.partition(".")[0] in sections]
+    switches = [*_SWITCHES, *[f"recompute_config.{_COMMUNICATION}"] * bool(study.config.recompute.select_comm)]
+    off = [f"--set {switch}=False" for switch in switches if switch.partition(".")[0] in sections]
     return " ".join(["swapconf dryrun", study.config.file, *off, "--keep DIR"])
 
 
@@ -329,9 +330,13 @@ def _entries(config: Config) -> Iterator[tuple[Origin, str, Config]]:
     for index, chosen in enumerate(again.select):
         less = replace(again, select=again.select[:index] + again.select[index + 1 :])
         yield chosen.origin, f"select_recompute {chosen.pattern}", replace(config, recompute=less)
+    for index, chosen in enumerate(again.select_comm):
+        less = replace(again, select_comm=again.select_comm[:index] + again.select_comm[index + 1 :])
+        yield chosen.origin, f"{_COMMUNICATION} {chosen.pattern}", replace(config, recompute=less)
 
 
-_RECOMPUTES = ("recompute", "select_recompute")  # entries of these kinds have no prefetch
+_COMMUNICATION = "select_comm_recompute"
+_RECOMPUTES = ("recompute", "select_recompute", _COMMUNICATION)  # entries of these kinds have no prefetch
 
 
 def _fused(folder: str) -> Finding:

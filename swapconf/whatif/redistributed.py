@@ -13,13 +13,14 @@ import numpy as np
 
 from swapconf.models.network import Network
 from swapconf.trace.columns import Flags
+from swapconf.upstream.primitives import RESHAPE
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.laid_out import SPLITS
 from swapconf.whatif.merged_views import morphs
 from swapconf.whatif.refined import ROUTER
 from swapconf.whatif.sites import Sites
 
-_STEPS = ("Concat", "StridedSlice", *SPLITS)  # of a change of layout, with communication and views
+STEPS = ("Concat", "StridedSlice", *SPLITS)  # of a change of layout, with communication and views
 _OF_ROUTER = ("AllGather", "Cast")  # what the Reshape reads that a router has itself, or that parallelism puts in
 _ACTIVATION = ".activation_func"
 _BEHIND_FLASH = ".dense"  # in GLM
@@ -29,8 +30,8 @@ _FLASH, _NORM = "FlashAttentionScore", "norm"
 def redistributed(baseline: Baseline, sites: Sites, network: Network) -> Flags:
     """[kernels]"""
     kernels = baseline.kernels
-    is_step = np.isin(kernels.primitives, _STEPS) & (sites.of_node < 0) | (kernels.stream != 0)
-    found = is_step & ~kernels.is_lost | (kernels.primitives == "Reshape") & (kernels.passing >= 0)
+    is_step = np.isin(kernels.primitives, STEPS) & (sites.of_node < 0) | (kernels.stream != 0)
+    found = is_step & ~kernels.is_lost | (kernels.primitives == RESHAPE) & (kernels.passing >= 0)
     found &= ~_in_morph(baseline, sites, network)
     found[list(baseline.turned)] = False
     functions = set[int]()

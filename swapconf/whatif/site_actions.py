@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from swapconf.decide.strategy import Recompute, Strategy, Swap
+from swapconf.decide.strategy import Keep, Recompute, Strategy, Swap
 from swapconf.trace.columns import Flags, Ints
-from swapconf.upstream.primitives import MAKE_SEVERAL
+from swapconf.upstream.primitives import MAKE_SEVERAL, RESHAPE
 from swapconf.upstream.scopes import descends
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.sites import Sites
@@ -50,8 +50,12 @@ def site_actions(sites: Sites, strategy: Strategy) -> SiteActions:
     cell = np.full(len(sites.names) + 1, -1, dtype=np.int64)
     cells: dict[str, int] = {}
     roots: dict[str, set[str]] = {}
+    asked = {
+        (entry.layer.name, path) for entry in strategy.layers for path, on in entry.plan.comm_recompute.items() if on
+    }
+    marked = _marked(asked, strategy)
     for index, name in enumerate(sites.names):
-        action = known.get(name)
+        action = marked.get(name, known.get(name))
         if isinstance(action, Recompute):
             again[index] = True
             roots.setdefault(name[0], set()).add(action.root)
@@ -64,9 +68,6 @@ def site_actions(sites: Sites, strategy: Strategy) -> SiteActions:
         around = [root for root in roots[layer] if root in cells and root != path and descends(path, {root})]
         if around:
             cell[index] = cells[min(around, key=len)]
-    asked = {
-        (entry.layer.name, path) for entry in strategy.layers for path, on in entry.plan.comm_recompute.items() if on
-    }
     left = {(entry.layer.name, path) for entry in strategy.layers for path in entry.plan.excluded}
     handed = {(entry.layer.name, path) for entry in strategy.layers for path in entry.plan.handed_on}
     return SiteActions(
@@ -80,6 +81,19 @@ def site_actions(sites: Sites, strategy: Strategy) -> SiteActions:
         cells=tuple(cells),
         roots={layer: frozenset(found) for layer, found in roots.items()},
     )
+
+
+def _marked(asked: Set[tuple[str, str]], strategy: Strategy) -> dict[tuple[str, str], Recompute]:
+    """Reshapes of which the recompute of communication is asked for, and that nothing else is decided for: MindSpore
+    replaces each by what parallelism makes of it, and marks all of that (StepReplaceOp)."""
+    return {
+        (entry.layer.name, path): Recompute(root=path)
+        for entry in strategy.layers
+        for path, decision in entry.plan.decisions.items()
+        if (entry.layer.name, path) in asked
+        and isinstance(decision.action, Keep)
+        and entry.layer.template.by_path[path].type == RESHAPE
+    }
 
 
 def _among(asked: Set[tuple[str, str]], sites: Sites) -> Flags:

@@ -96,6 +96,23 @@ def test_a_trace_of_another_family_is_refused() -> None:
     assert "are not those of a qwen3 model: it has attention" in done.stderr
 
 
+@pytest.mark.parametrize("key", ["select_recompute", "select_comm_recompute"])
+@pytest.mark.parametrize("layers", [True, False])
+def test_a_run_that_recomputed_single_operators_is_no_baseline(recorded: Path, key: str, layers: bool) -> None:
+    """Its kernels have the names of those of another run."""
+    asked = {"swap_config": {"swap": False}, "recompute_config": {key: {r"feed_forward\.w2\.reshape": layers}}}
+    (recorded / "run.json").write_text(json.dumps({"settings": {**SETTINGS, **asked}}), encoding="utf-8")
+    done = ask(recorded)
+    assert (done.exit_code == 2) == layers
+    assert ("the trace recomputes already" in done.stderr) == layers
+
+
+def test_the_command_for_a_right_trace_recomputes_no_communication(recorded: Path) -> None:
+    changes = ("recompute_config.select_comm_recompute=True", "model.model_config.vocab_size=2048")
+    assert "--set recompute_config.select_comm_recompute=False" in ask(recorded, *changes).stderr
+    assert "select_comm_recompute" not in ask(recorded, changes[1]).stderr
+
+
 def test_without_a_record_it_is_said_how_little_was_compared() -> None:
     told = ask(TRACE).stderr
     assert "[trace-unrecorded]" in told

@@ -397,6 +397,19 @@ def test_communication_that_is_decided_and_not_recomputed() -> None:
     assert told(decided(cfg, llama(2)), plain) == []  # no communication is read by the backward pass
 
 
+def test_a_reshape_of_what_is_recomputed_needs_no_communication() -> None:
+    """MindSpore marks it as it marks communication."""
+    beside = RecomputeConfig(select_comm=(select(r"feed_forward\.w2\.reshape", 1),))
+    handed = replace(beside, select=(select(r"feed_forward\.mul", 1),))
+    gathered = Held(Place("1", "attention.wv"), "AllGather", frozenset({Launch(Place("1", "attention.wq"), "MatMul")}))
+    plain = seen("llama_l2_none")
+    effect = replace(plain, held=plain.held | {gathered})
+    (finding,) = told(decided(config(2, recompute=beside), llama(2)), effect)
+    assert "communication behind feed_forward.w2.reshape" in finding.message
+    rest = told(decided(config(2, recompute=handed), llama(2)), effect)
+    assert not any("communication" in finding.message for finding in rest)
+
+
 def test_layers_of_other_ranks_are_left_alone() -> None:
     """A pipeline stage computes its own layers only."""
     effect = replace(seen("llama_l2_recompute"), layers=frozenset({"1"}))

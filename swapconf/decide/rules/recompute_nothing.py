@@ -18,6 +18,7 @@ from swapconf.decide.patterns import primitives_below
 from swapconf.decide.requests import operators
 from swapconf.decide.rules.case import Case, finding
 from swapconf.models.network import LayerTemplate
+from swapconf.upstream.primitives import RESHAPE
 from swapconf.words.findings import Finding, Origin, Severity
 from swapconf.words.phrases import phrase
 
@@ -78,13 +79,16 @@ def _without_lazy_inline(case: Case) -> Iterator[Finding]:
 
 
 def _chosen(case: Case, template: LayerTemplate) -> set[str]:
-    """The primitives that any entry selects."""
-    return {
+    """The primitives that any entry selects, and Reshapes whose communication is: MindSpore marks these, too."""
+    recompute = case.config.recompute
+    selected = {
         primitive.path
-        for entry in case.config.recompute.select
+        for entry in recompute.select
         for path in operators(entry.pattern, template)
         for primitive in primitives_below(path, template)
     }
+    beside = {path for entry in recompute.select_comm for path in operators(entry.pattern, template)}
+    return selected | {path for path in beside if template.by_path[path].type == RESHAPE}
 
 
 def _verdicts(pattern: str, chosen: set[str], template: LayerTemplate) -> Iterator[bool]:

@@ -24,7 +24,7 @@ from swapconf.decide.strategy import LayerStrategy, Recompute, Strategy
 from swapconf.dryrun.effect import layer_words
 from swapconf.dryrun.effect.effect import Effect, Held, Launch
 from swapconf.models.network import COMMUNICATION
-from swapconf.upstream.primitives import VIEWS, plain
+from swapconf.upstream.primitives import RESHAPE, VIEWS, plain
 from swapconf.upstream.scopes import Place, descends
 from swapconf.words.findings import Finding, Origin, Severity, in_order
 from swapconf.words.phrases import phrase
@@ -141,10 +141,17 @@ class _LayerView:
         asked: dict[Origin, dict[str, None]] = defaultdict(dict)
         for outcome in self._plan.outcomes:
             request = outcome.request
-            if request.kind == "select_comm_recompute" and self._plan.comm_recompute.get(request.operator):
+            asked_for = request.kind == "select_comm_recompute" and self._plan.comm_recompute.get(request.operator)
+            if asked_for and not self._is_handed(request.operator):
                 asked[request.origin][request.operator] = None
         for origin, operators in asked.items():
             yield origin, layer_words.names(operators)
+
+    def _is_handed(self, path: str) -> bool:
+        """A Reshape of what runs again: MindSpore marks it, too, so that nobody needs what it showed."""
+        return self._template.by_path[path].type == RESHAPE and any(
+            path in self._template.by_path[maker].consumers for maker in self._recomputed
+        )
 
     def undecided(self) -> str:
         """What is recomputed although none of its possible sites is decided."""

@@ -1,0 +1,41 @@
+"""BASELINE + SITES -> NODES that run again because the recompute of communication was asked for beside them.
+
+MindSpore marks a change of layout between two primitives where the one that reads the tensor, or else the one that
+makes it, carries ``recompute_comm_op`` (InsertRedistribution). In front of a Reshape the change is a part of that, and
+only the Reshape counts (StepReplaceOp).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from swapconf.trace.columns import Flags, Ints
+from swapconf.upstream.primitives import RESHAPE
+from swapconf.whatif.baseline import Baseline
+from swapconf.whatif.redistributed import STEPS
+from swapconf.whatif.sites import Sites
+
+
+def communicated(baseline: Baseline, sites: Sites, asked: Flags) -> Flags:
+    """[kernels] ``asked``: [sites], and one more for none."""
+    kernels, (reader, face) = baseline.kernels, baseline.edges
+    if not asked.any():
+        return np.zeros(len(kernels), dtype=np.bool_)
+    put_in = (sites.of_node < 0) & (kernels.passing >= 0) & ~kernels.backward
+    steps = put_in & (np.isin(kernels.primitives, STEPS) | (kernels.stream != 0))
+    views = kernels.primitives == RESHAPE
+    beside, among = asked[sites.of_node], steps | put_in & views
+    in_reshape = _spread(face, reader, views & ~put_in, among)
+    found = _spread(face, reader, beside, among) | _spread(reader, face, beside, among) & ~in_reshape
+    return np.asarray(found & (steps | _spread(face, reader, found & steps, found)))
+
+
+def _spread(to: Ints, from_: Ints, starts: Flags, among: Flags) -> Flags:
+    """[kernels] those ``among`` which an edge, or a row of them, joins to ``starts``."""
+    found = np.zeros(len(starts), dtype=np.bool_)
+    while True:
+        more = found.copy()
+        more[to[among[to] & (starts | found)[from_]]] = True
+        if (more == found).all():
+            return found
+        found = more
