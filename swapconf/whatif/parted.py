@@ -118,12 +118,16 @@ def parted(baseline: Baseline, program: StrategyProgram, owns: Sequence[Own]) ->
     )
 
 
-def stand_ins(baseline: Baseline, of_node: Ints, of_read: Ints, again: Flags) -> Ints:
+def stand_ins(baseline: Baseline, sites: Sites, again: Flags) -> Ints:
     """Casts of which an equal one of another cell runs again for a gradient: the two are one in the forward pass only.
-    ``of_node``, ``of_read``: as in Sites; ``again``: [reads] the owner runs again."""
-    face = baseline.reads.face
-    found = face[again & (face >= 0) & (of_read >= 0) & (of_read != of_node[face]) & (of_node[face] >= 0)]
-    return np.asarray(found[baseline.kernels.primitives[found] == "Cast"])
+    So are communication and the view that it sends. ``again``: [reads] the owner runs again."""
+    face, kernels = baseline.reads.face, baseline.kernels
+    other = again & (face >= 0) & (sites.of_read >= 0) & (sites.of_read != sites.of_moved[face])
+    found = face[other]
+    sent = found[(sites.of_node[found] < 0) & (kernels.stream[found] != 0)]
+    read = face[np.isin(baseline.reads.kernel, sent) & (face >= 0)]
+    casts = found[(sites.of_node[found] >= 0) & (kernels.primitives[found] == "Cast")]
+    return np.concatenate([casts, sent, read[baseline.views[read]]])
 
 
 def own_views(baseline: Baseline, sites: Sites, again: Flags, flagged: Flags) -> Flags:

@@ -94,12 +94,13 @@ def schedule(prepared: PlacedBaseline, strategy: Strategy, slack: Slack | None =
     kept = [*kept, *np.flatnonzero(staying).tolist()]
     reads = baseline.reads
     owned = (sites.of_read >= 0) & (sites.of_node[reads.face] >= 0)
+    owned |= (sites.of_read >= 0) & (sites.of_read != sites.of_moved[reads.face])
     flagged_read = np.where(
         owned, actions.again[sites.of_read], flagged[reads.face] & baseline.kernels.backward[reads.kernel]
     ) & (reads.face >= 0)
     flagged_read[np.isin(reads.face, kept)] = False  # also a view: what it shows stays with it
     flagged_read[np.isin(reads.via, list(back)) | np.isin(reads.kernel, list(back))] = False
-    flagged[stand_ins(baseline, sites.of_node, sites.of_read, flagged_read)] = True
+    flagged[stand_ins(baseline, sites, flagged_read)] = True
     flagged &= ~prepared.is_once
     sums = _kept_sums(baseline, sites, actions, flagged)
     flagged_read[[row for rows in sums.values() for row in rows]] = False
@@ -250,6 +251,7 @@ def _flagged(baseline: Baseline, sites: Sites, actions: SiteActions) -> tuple[Fl
     flagged = np.where(sites.of_node >= 0, actions.again[sites.of_node], False)
     for (layer, cell), nodes in sites.loose.items():
         flagged[nodes] = descends(cell, actions.roots.get(layer, frozenset()))
+    flagged &= (sites.of_node >= 0) | ~actions.excluded[sites.of_moved]  # communication of an excluded view
     flagged &= (sites.of_merged < 0) | actions.again[sites.of_merged]
     leaving = (reads.face >= 0) & (kernels.passing[reads.face] >= 0) & ~kernels.backward[reads.kernel]
     leaving &= kernels.passing[reads.face] != kernels.passing[reads.kernel]

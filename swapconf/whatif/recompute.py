@@ -78,6 +78,8 @@ def recompute(
     rows = np.flatnonzero(flagged_read & ~(staying[reads.block] & (reads.face == baseline.maker[reads.block])))
     node = _resolved(baseline, reads.face[rows], flagged)
     rows, node = rows[node >= 0], node[node >= 0]
+    if covered is not None:
+        rows, node = _with_twins(baseline, rows, node, flagged & (covered.root >= 0))
     again = _closure(baseline, node, flagged, alone, staying)
     kept = {node: baseline.made[node][SUM] for node in sums if again[node]}
     copied, origin = _copies(baseline, again, [*kept.values(), *outputs])
@@ -215,6 +217,15 @@ def _moved_by(baseline: Baseline, of_moved: Ints, face: Ints) -> Ints:
     while (unknown := (face >= 0) & baseline.views[face] & (of_moved[face] < 0) & (baseline.below[face] >= 0)).any():
         face = np.where(unknown, baseline.below[face], face)
     return np.asarray(of_moved[face])
+
+
+def _with_twins(baseline: Baseline, rows: Ints, node: Ints, covered: Flags) -> tuple[Ints, Ints]:
+    """What the model computes again anyway runs with the recomputed cell around it, also for a gradient alone."""
+    original = np.full(len(covered), -1, dtype=np.int64)
+    mine = np.flatnonzero(covered & (baseline.twin >= 0) & ~baseline.views)
+    original[baseline.twin[mine]] = mine
+    more = np.flatnonzero((baseline.reads.face >= 0) & (original[baseline.reads.face] >= 0))
+    return np.concatenate([rows, more]), np.concatenate([node, original[baseline.reads.face[more]]])
 
 
 def _resolved(baseline: Baseline, face: Ints, flagged: Flags) -> Ints:

@@ -257,17 +257,23 @@ class _Assigned:
                 yield path
 
     def _owner(self, face: int, reader: int) -> int:
-        """The site that moves what ``reader`` reads of ``face``: a view's or an unread cast's depends on who reads."""
+        """The site that moves what ``reader`` reads of ``face``: a view's or an unread cast's depends on who reads, and
+        so does that of what communication makes of a view."""
         layer, kernels, site = self._layer(face), self._kernels, int(self.of_node[face])
-        if layer is not None and (
-            kernels.primitive[face] in VIEWS or (site >= 0 and layer[1].is_unread_cast(self._of_site[site]))
-        ):
+        primitive = self._shown_and_sent(face) if site < 0 else kernels.primitive[face]
+        if layer is not None and (primitive in VIEWS or (site >= 0 and layer[1].is_unread_cast(self._of_site[site]))):
             cells = {cell for cell, _ in self._readers.get(face, ())}
             served = cell_of(self._baseline, reader, int(kernels.passing[face]), cells)
-            own = layer[1].own_view(served, kernels.cell[face], kernels.primitive[face])
+            own = layer[1].own_view(served, kernels.cell[face], primitive)
             if own is not None:
                 return self._site(layer[0], own)
         return int(self.of_moved[face])
+
+    def _shown_and_sent(self, face: int) -> str:
+        """The view whose output communication sends that is no site, or what the node itself is."""
+        kernels = self._kernels
+        sent = self._reads.face[self._baseline.rows_of(face)].tolist() if kernels.stream[face] else []
+        return next((kernels.primitive[node] for node in sent if self._baseline.views[node]), kernels.primitive[face])
 
     def _layer(self, node: int) -> tuple[str, CellPrimitives] | None:
         return self._templates.get(self._baseline.layer_of(node))

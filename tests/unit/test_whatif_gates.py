@@ -18,6 +18,7 @@ from swapconf.whatif.regions import _arrival, positions
 from swapconf.whatif.swap import Unread, freed, swap
 from swapconf.whatif.ungated import Covered, ungated
 from tests.unit.baselines import of_kernels
+from tests.unit.test_whatif_sites import sites_of
 
 Kernel = tuple[str, int, Sequence[int]]  # primitive, pass (-1: a gradient), the kernels that it reads
 
@@ -209,7 +210,19 @@ def test_a_cast_runs_again_for_the_cell_whose_equal_one_a_gradient_reads(
     found = baseline([(kind, 0, ()), ("RmsNorm", 0, (0,)), ("RmsNormGrad", -1, (0, 1))])
     reads = found.reads
     of_read = np.where(found.kernels.backward[reads.kernel] & (reads.face == 0), owner, -1)
-    assert stand_ins(found, np.array([0, 2, -1]), of_read, of_read >= 0).tolist() == expected
+    sites = replace(sites_of((), [0, 2, -1]), of_read=of_read, of_moved=np.array([0, 2, -1]))
+    assert stand_ins(found, sites, of_read >= 0).tolist() == expected
+
+
+@pytest.mark.parametrize(("owner", "expected"), [(1, [1, 0]), (0, [])])
+def test_communication_runs_again_for_the_cell_whose_own_a_gradient_reads(owner: int, expected: list[int]) -> None:
+    """1 gathers the Reshape of one Linear, and a gradient reads what the Reshape of another would show."""
+    found = baseline([("Reshape", 0, ()), ("AllGather", 0, (0,)), ("MatMul", -1, (1,))])
+    found = replace(found, kernels=replace(found.kernels, stream=np.array([0, 1, 0])))
+    reads = found.reads
+    of_read = np.where(found.kernels.backward[reads.kernel] & (reads.face == 1), owner, -1)
+    sites = replace(sites_of((), [0, -1, -1]), of_read=of_read, of_moved=np.array([0, 0, -1]))
+    assert stand_ins(found, sites, of_read >= 0).tolist() == expected
 
 
 @pytest.mark.parametrize(("covers", "early"), [(0, True), (-1, False)])

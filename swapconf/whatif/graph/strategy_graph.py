@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import chain
 
 import numpy as np
@@ -84,7 +85,7 @@ class _Building:
         self._tables.part()
         self._part_views()
         self._drop_copies()
-        baseline, twins = self._asked.prepared.baseline, self._remade_twins()
+        baseline, twins = self._asked.prepared.baseline, self._twins
         for kernel in np.flatnonzero(baseline.kernels.backward[: self._run.count]).tolist():
             if kernel not in twins:
                 self._read(self._run.node_of[kernel], kernel)
@@ -129,9 +130,11 @@ class _Building:
             for user in run.users[other]:
                 self._nodes.inputs[user] = [merged.get(given, given) for given in self._nodes.inputs[user]]
 
-    def _remade_twins(self) -> set[int]:
+    @cached_property
+    def _twins(self) -> dict[int, int]:
+        """By kernel that the model itself computes again, and that the strategy does, the kernel that it repeats."""
         twin = self._asked.prepared.baseline.twin
-        return {int(twin[kernel]) for kernel in self._asked.again if twin[kernel] >= 0}
+        return {int(twin[kernel]): kernel for kernel in self._asked.again if twin[kernel] >= 0}
 
     def _part_views(self) -> None:
         """A view of several products, of which the recompute of some is excluded, is one for these and one for others,
@@ -203,6 +206,9 @@ class _Building:
             return given
         if made in asked.restored:
             return self._restored(made, source)
+        if made in self._twins and nodes.primitive[source] not in VIEWS:
+            one = self._twins[made]
+            return self._again.copied(run.node_of[one], self._barrier_in_front(source), asked.part(one))
         if run.is_backward(source):
             return given
         forward, part = run.forward_of.get(kernel, kernel), asked.part(kernel)
@@ -230,10 +236,13 @@ class _Building:
 
     def _restored(self, twin: int, node: int) -> int:
         """What the forward pass made, in place of what the model would make again."""
-        barriers = (self._run.through_barrier(given)[0] for given in self._run.graph.inputs[node])
-        barrier = next((found for found in barriers if found != NO_NODE), NO_NODE)
+        barrier = self._barrier_in_front(node)
         node = self._parted.get(twin, self._run.node_of[self._asked.restored[twin]])
         return self._ties.behind_barrier(node, barrier)
+
+    def _barrier_in_front(self, node: int) -> int:
+        barriers = (self._run.through_barrier(given)[0] for given in self._run.graph.inputs[node])
+        return next((found for found in barriers if found != NO_NODE), NO_NODE)
 
     def _first_kernel(self, node: int) -> int:
         return next(user for user in self._run.users[node] if user in self._run.kernel_of)
