@@ -38,7 +38,8 @@ class LaidOut:
     ``misnamed``: kernels that MindSpore names after another layer than the one that they stand in, or after none.
     ``weights``: kernels that read one weight and nothing else, with the row of its block. ``states``: kernels that read
     what the optimizer keeps of a weight, with the number of that weight in the optimizer's order. ``turned``: views
-    that show dimensions in another order, as a Transpose of one sample or one head is launched."""
+    that show dimensions in another order, as a Transpose of one sample or one head is launched. ``in_state``: kernels
+    whose output MindSpore's graph hands on in a state of the parameters; None where the trace has no graph."""
 
     blocks: Lifetimes
     maker: Ints
@@ -51,6 +52,7 @@ class LaidOut:
     weights: Mapping[int, int] = field(default_factory=dict[int, int])
     states: Mapping[int, int] = field(default_factory=dict[int, int])
     turned: frozenset[int] = frozenset()
+    in_state: frozenset[int] | None = None
 
     @cached_property
     def step_starts(self) -> Ints:

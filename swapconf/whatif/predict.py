@@ -251,7 +251,9 @@ def _flagged(baseline: Baseline, sites: Sites, actions: SiteActions) -> tuple[Fl
     flagged = np.where(sites.of_node >= 0, actions.again[sites.of_node], False)
     for (layer, cell), nodes in sites.loose.items():
         flagged[nodes] = descends(cell, actions.roots.get(layer, frozenset()))
-    flagged &= (sites.of_node >= 0) | ~actions.excluded[sites.of_moved]  # communication of an excluded view
+    excluded = np.zeros(len(actions.excluded), dtype=np.bool_)
+    excluded[sites.of_node[baseline.views]] = actions.excluded[sites.of_node[baseline.views]]
+    flagged &= (sites.of_node >= 0) | ~excluded[sites.of_moved]  # communication of a view that is left out
     flagged &= (sites.of_merged < 0) | actions.again[sites.of_merged]
     leaving = (reads.face >= 0) & (kernels.passing[reads.face] >= 0) & ~kernels.backward[reads.kernel]
     leaving &= kernels.passing[reads.face] != kernels.passing[reads.kernel]

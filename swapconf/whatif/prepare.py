@@ -9,6 +9,7 @@ import numpy as np
 
 from swapconf.memory.trace_lifetimes import lifetimes
 from swapconf.trace.columns import FUSED, Flags, Ints, Kernels, LayerRows, Reads
+from swapconf.trace.launch_graph import DEPEND, NO_NODE, STATE, LaunchGraph
 from swapconf.trace.lifetimes import NEVER, TICKS, Lifetimes
 from swapconf.trace.trace import Block, Kernel, Task, Trace
 from swapconf.upstream.primitives import VIEWS
@@ -65,6 +66,7 @@ def prepare(trace: Trace, recomputes: bool = False) -> Baseline:
         weights={kernel: row[read[0]] for kernel, read in weights.items() if len(read) == 1},
         states=states_read(tasks, blocks),
         turned=frozenset(index for index, task in enumerate(tasks) if _is_turned(task)),
+        in_state=_in_state(trace.launch_graph, kernels),
     )
 
 
@@ -115,6 +117,19 @@ def _is_turned(task: Task) -> bool:
         return False
     shown, seen = task.input_tensors[0].shape, task.output_tensors[0].shape
     return shown != seen and sorted(shown) == sorted(seen)
+
+
+def _in_state(graph: LaunchGraph | None, kernels: Sequence[Kernel]) -> frozenset[int] | None:
+    """Kernels of whose output a node makes a value that waits for a state."""
+    if graph is None:
+        return None
+    found = set()
+    for node, primitive in enumerate(graph.primitive):
+        if primitive == DEPEND:
+            value, awaited = graph.inputs[node][:2]
+            if value != NO_NODE and awaited != NO_NODE and graph.primitive[awaited] == STATE:
+                found.add(graph.name[value])
+    return frozenset(index for index, kernel in enumerate(kernels) if kernel.name in found)
 
 
 def _host_bytes(tasks: Sequence[Task], row: dict[int, int]) -> Ints:
