@@ -15,7 +15,7 @@ import numpy as np
 from swapconf.trace.columns import Flags
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.recompute import StrategyProgram
-from swapconf.whatif.site_actions import SiteActions
+from swapconf.whatif.site_actions import SiteActions, casts_kept
 from swapconf.whatif.sites import Sites
 
 
@@ -24,7 +24,8 @@ def restored(baseline: Baseline, sites: Sites, actions: SiteActions, staying: Fl
     ``staying``: [kernels] those that do not run again, whatever the model has marked."""
     if not actions.excluded.any() and not staying.any():
         return {}
-    asked = ((sites.of_node >= 0) & actions.excluded[sites.of_node] | staying) & (baseline.twin >= 0)
+    excluded = (sites.of_node >= 0) & actions.excluded[sites.of_node]
+    asked = (excluded | staying | casts_kept(baseline, sites, actions)) & (baseline.twin >= 0)
     asked &= (baseline.num_made == 1) | baseline.views
     found = {int(baseline.twin[kernel]): kernel for kernel in np.flatnonzero(asked).tolist()}
     return found | dict(_of_products(baseline, actions.left_out)) | _of_views(baseline, staying)

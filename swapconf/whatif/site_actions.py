@@ -9,7 +9,7 @@ import numpy as np
 
 from swapconf.decide.strategy import Keep, Recompute, Strategy, Swap
 from swapconf.trace.columns import Flags, Ints
-from swapconf.upstream.primitives import MAKE_SEVERAL, RESHAPE
+from swapconf.upstream.primitives import MAKE_SEVERAL, NORM, RESHAPE
 from swapconf.upstream.scopes import descends
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.sites import Sites
@@ -118,6 +118,18 @@ def on_device(baseline: Baseline, sites: Sites, actions: SiteActions) -> Flags:
     return found & (baseline.num_made <= 1)
 
 
+def casts_kept(baseline: Baseline, sites: Sites, actions: SiteActions) -> Flags:
+    """[kernels] casts in no recomputed cell that the model itself recomputes, and that a norm reads whose own recompute
+    is excluded: its gradient reads what the forward pass made (measured with MindSpore 2.9.0: legacy Llama)."""
+    found = np.zeros(len(baseline.kernels), dtype=np.bool_)
+    if not actions.excluded.any():
+        return found
+    reader, face = baseline.edges
+    found[face[(actions.excluded[sites.of_node] & (baseline.kernels.primitives == NORM))[reader]]] = True
+    casts = (baseline.kernels.primitives == "Cast") & (baseline.twin >= 0)
+    return np.asarray(found & casts & (actions.cell[sites.of_node] < 0))
+
+
 def _viewed_by_left_out(baseline: Baseline, sites: Sites, actions: SiteActions) -> Flags:
     """[kernels] what a view shows that runs again by itself, where that of its reader is excluded: it is copied to the
     host, but what runs again reads it on the device (measured with MindSpore 2.9.0: the Cast in front of a Linear)."""
@@ -176,7 +188,8 @@ def _redistributed(baseline: Baseline, sites: Sites, actions: SiteActions) -> Fl
 def copied_unread(baseline: Baseline, sites: Sites, actions: SiteActions) -> Ints:
     """[kernels] the site whose swap copies a node's output to the host although no gradient reads it, -1 for none: as
     `Sites.of_unread`; so is what a view reads that is to run again, also where that was asked of its communication
-    alone: MindSpore then marks the view itself (measured with 2.9.0: the Reshapes of Linears).
+    alone: MindSpore then marks the view itself (measured with 2.9.0: the Reshapes of Linears); and what a cast reads
+    that is kept after all.
 
     A cast is copied only where the MLP of its own layer or a later one starts with a Linear whose Reshape runs again by
     itself, not with a cell around it (measured with 2.9.0 on Qwen3: `mlp` or `mlp.linear_fc1` recomputed in each of
@@ -187,6 +200,10 @@ def copied_unread(baseline: Baseline, sites: Sites, actions: SiteActions) -> Int
     found = np.where(_read_for_a_type(baseline, asked_alone(sites, actions)), sites.of_node, found)
     found = np.where(_redistributed(baseline, sites, actions), sites.of_node, found)
     found = np.where(_viewed_by_left_out(baseline, sites, actions), sites.of_node, found)
+    reader, face = baseline.edges
+    cast = np.zeros(len(found), dtype=np.bool_)
+    cast[face[casts_kept(baseline, sites, actions)[reader]]] = True
+    found = np.where(cast, sites.of_node, found)
     of_mlp = np.array([path.endswith(_FIRST_OF_MLP) for _, path in sites.names] + [False])[sites.of_node]
     if of_mlp.any():
         alone = of_mlp & ~actions.excluded[sites.of_node] & (actions.cell[sites.of_node] < 0)
