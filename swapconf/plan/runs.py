@@ -56,8 +56,8 @@ class StageRun:
     is_placed: bool = True
 
 
-def without_strategy(file: str, changes: Sequence[str]) -> Document:
-    """The same YAML without swap and recompute."""
+def without_strategy(file: str, changes: Sequence[str], more: Sequence[str] = ()) -> Document:
+    """The same YAML without swap and recompute. ``more``: changes of that."""
     asked = of_file(file, changes)
     root = asked.root.entries
     off = [
@@ -70,7 +70,7 @@ def without_strategy(file: str, changes: Sequence[str]) -> Document:
         for name in section.split("."):
             node = node.get(name) if node is not None else None
         off += [f"{section}.{key}=False" for key in keys if node is not None and key in node.entries]
-    return of_file(file, (*changes, *off))
+    return of_file(file, (*changes, *off, *more))
 
 
 def place_of_baselines(document: Document, keep: Path | None) -> Path:

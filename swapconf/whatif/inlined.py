@@ -8,15 +8,32 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-from swapconf.config.config import ListedSwap, SwapOff
+from swapconf.config.config import Config, ListedSwap, SwapOff
 from swapconf.decide.lazy_inline import lazily_inlined
 from swapconf.study.study import Study
+from swapconf.trace import trace_folder
+from swapconf.upstream.facts import Versions
 from swapconf.words.findings import Finding, Origin, Severity
 from swapconf.words.phrases import phrase
 
 NOTHING_SWAPPED = ("swap_config.swap=True", "swap_config.layer_swap=[]", "swap_config.op_swap=[]")
+SWAP_ON = "swap-on"  # the folder beside those of the ranks, with the same of a run where nothing is swapped
+RULE = "trace-inlined-otherwise"
+
+
+def is_turned_by_swap(config: Config, versions: Versions) -> bool:
+    """Whether swap decides if a run of the config is compiled with lazy inline."""
+    off, on = (lazily_inlined(replace(config, swap=swap), versions) for swap in (SwapOff(), ListedSwap()))
+    return on != off
+
+
+def swap_on_beside(folder: Path) -> Path | None:
+    """The trace of the same rank with swap on and nothing swapped, where `swapconf plan` has made one."""
+    found = folder.parent / SWAP_ON / folder.name
+    return found if (found / trace_folder.BLOCKS).exists() else None
 
 
 def inlined_otherwise(folder: str, recorded: Mapping[str, Any], study: Study, making: str) -> Finding | None:
@@ -40,7 +57,7 @@ def inlined_otherwise(folder: str, recorded: Mapping[str, Any], study: Study, ma
 def _finding(folder: str, message: str, command: str) -> Finding:
     return Finding(
         origin=Origin(file=folder),
-        rule="trace-inlined-otherwise",
+        rule=RULE,
         severity=Severity.NOTE,
         message=message,
         hint=phrase("make a trace of such a run: {command}", command=command),

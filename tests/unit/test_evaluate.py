@@ -13,10 +13,14 @@ from swapconf.compare import folders
 from swapconf.compare.predicted import of_baseline
 from swapconf.config.config import Config
 from swapconf.plan.modes import RECOMPUTED, Atom, Mode, config_of, uniform
+from swapconf.trace.launch_graph import LaunchGraph
 from swapconf.whatif.evaluate import Evaluator
+from swapconf.whatif.graph.predict import GraphedBaseline
+from swapconf.whatif.inlined import SWAP_ON
+from swapconf.whatif.placed import PlacedBaseline
 from swapconf.whatif.question import Question
 from swapconf.whatif.step_time import step_time
-from tests.helpers import TRACES
+from tests.helpers import TRACES, study_of
 from tests.unit.planning import evaluator, machines, study
 
 NONE = TRACES / "llama_l2_none"
@@ -121,3 +125,24 @@ def test_two_traces_of_one_rank_are_refused(tmp_path: Path) -> None:
         (tmp_path / f"rank_{number}" / "run.json").write_text('{"report": {"rank": 0, "stage": 0}}')
     with pytest.raises(ValueError, match="two of the traces are of the same rank"):
         Evaluator([tmp_path / "rank_0", tmp_path / "rank_1"], study(), machines())
+
+
+@pytest.mark.parametrize(("accumulation", "kinds"), [(1, 2), (2, 1)])
+def test_with_swap_the_order_is_that_of_a_run_with_swap_on_where_that_decides_it(
+    accumulation: int, kinds: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for folder in (tmp_path / "rank_0", tmp_path / SWAP_ON / "rank_0"):
+        shutil.copytree(NONE, folder)
+    changes = "model.model_config.num_layers=2", f"runner_config.gradient_accumulation_steps={accumulation}"
+    made = study_of(TRACES / "llama.yaml", *changes)
+    of, asked = GraphedBaseline.of, list[PlacedBaseline]()
+
+    def remembering(prepared: PlacedBaseline, graph: LaunchGraph | None) -> GraphedBaseline:
+        asked.append(prepared)
+        return of(prepared, graph)
+
+    monkeypatch.setattr(GraphedBaseline, "of", remembering)
+    fresh = Evaluator([tmp_path / "rank_0"], made, machines())
+    for name in ("full recompute", "layers swapped"):
+        fresh.order(strategy(MODES[name]), [name])
+    assert len(set(map(id, asked))) == kinds

@@ -9,7 +9,7 @@ import pytest
 
 from swapconf.decide.lazy_inline import lazily_inlined, outputs_left, recomputes_nothing
 from swapconf.models.network import LayerTemplate, Operator
-from swapconf.whatif.inlined import inlined_otherwise
+from swapconf.whatif.inlined import inlined_otherwise, is_turned_by_swap
 from swapconf.whatif.placed import placed
 from swapconf.whatif.predict import predict
 from swapconf.whatif.prepare import prepare
@@ -108,3 +108,18 @@ def test_a_trace_of_a_run_without_the_lazy_inline_of_the_config_is_named(
         assert found.rule == "trace-inlined-otherwise"
         assert command in found.hint
         assert found.hint.endswith("--keep DIR")
+
+
+@pytest.mark.parametrize(
+    ("changes", "turns"),
+    [
+        ({}, True),
+        ({"swap_config": {"swap": True}}, True),
+        ({"runner_config": {"gradient_accumulation_steps": 2}}, False),
+        ({"parallel_config": {"pipeline_stage": 2}}, False),
+        ({"model": {"model_config": {**LLAMA["model"]["model_config"], "disable_lazy_inline": True}}}, False),
+    ],
+)
+def test_where_swap_decides_about_lazy_inline(changes: dict[str, Any], turns: bool) -> None:
+    asked = study_of_values({**LLAMA, **changes})
+    assert is_turned_by_swap(asked.config, asked.versions) == turns
