@@ -30,6 +30,13 @@ def communicated(baseline: Baseline, sites: Sites, asked: Flags) -> Flags:
     return np.asarray(found & (steps | _spread(face, reader, found & steps, found)))
 
 
+def of_views_left_out(baseline: Baseline, sites: Sites, excluded: Flags) -> Flags:
+    """[kernels] communication that sends what a view shows whose recompute is ``excluded``: [sites], and one more."""
+    of_view = np.zeros(len(excluded), dtype=np.bool_)
+    of_view[sites.of_node[baseline.views]] = True
+    return np.asarray((sites.of_node < 0) & (excluded & of_view)[sites.of_moved])
+
+
 def _spread(to: Ints, from_: Ints, starts: Flags, among: Flags) -> Flags:
     """[kernels] those ``among`` which an edge, or a row of them, joins to ``starts``."""
     found = np.zeros(len(starts), dtype=np.bool_)

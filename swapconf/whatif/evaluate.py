@@ -20,7 +20,7 @@ from swapconf.decide.strategy import Strategy
 from swapconf.memory import with_workspace
 from swapconf.memory.allocators import place
 from swapconf.memory.trace_lifetimes import lifetimes
-from swapconf.models.network import LayerTemplate, Network
+from swapconf.models.network import Network
 from swapconf.study.card import card_of
 from swapconf.study.study import Study, network_of
 from swapconf.timing.cost import Costs, Known, Machine
@@ -36,14 +36,11 @@ from swapconf.trace.trace import Trace
 from swapconf.upstream.facts import Versions
 from swapconf.whatif import baseline_step
 from swapconf.whatif.evaluation import Evaluation, Launched, Ordered, RankMemory, Waits
-from swapconf.whatif.graph.predict import GraphedBaseline
-from swapconf.whatif.inlined import RULE, is_turned_by_swap, swap_on_beside
 from swapconf.whatif.layer_share import LayerShare, layer_share
-from swapconf.whatif.placed import PlacedBaseline, placed
 from swapconf.whatif.predict import prediction, schedule
 from swapconf.whatif.predicted_program import predicted_program
 from swapconf.whatif.prediction import Prediction
-from swapconf.whatif.question import Question
+from swapconf.whatif.rank_baselines import RankBaselines
 from swapconf.words.findings import Finding
 from swapconf.words.phrases import phrase
 
@@ -71,7 +68,7 @@ class Evaluator:
         self._ranks = [_Rank(folder, index, study, machines, policy) for index, folder in enumerate(folders)]
         self.ranks = tuple((rank.rank, rank.stage) for rank in self._ranks)
         self.findings: tuple[Finding, ...] = tuple(
-            dict.fromkeys(told for rank in self._ranks for told in rank.findings)
+            dict.fromkeys(told for rank in self._ranks for told in rank.baselines.findings)
         )
         self.origin = self._ranks[0].question.origin
         by_rank = {rank.rank: rank.calls for rank in self._ranks}
@@ -221,13 +218,11 @@ class Evaluator:
 
 
 class _Rank:
-    """One trace, and what was asked of it so far, by key. ``_swap_on``: the question of the one beside it, where swap
-    decides how MindSpore compiles the step: only that tells in which order it launches kernels with swap."""
+    """One trace, and what was asked of it so far, by key."""
 
     def __init__(self, folder: Path, index: int, study: Study, machines: Sequence[Machine], policy: str) -> None:
-        self.question = Question(folder, study, policy, machines[0])
-        beside = swap_on_beside(folder) if is_turned_by_swap(study.config, study.versions) else None
-        self._swap_on = None if beside is None else Question(beside, study, policy)
+        self.baselines = RankBaselines(folder, study, policy, machines[0])
+        self.question = self.baselines.question
         self._card = card_of(machines[0], study.config)
         report = run_record.report(folder)
         self.rank: int = report.get("rank", index)
@@ -243,18 +238,11 @@ class _Rank:
         self.shared_rows: Ints = np.zeros(0, dtype=np.int64)
         self._few, self._count = run_record.micro_batches(folder)
         self._first, self._second = rounds(self.step.program.names, self._few if self._few < self._count else 0)
-        self._placed: dict[tuple[Question, tuple[LayerTemplate, ...]], PlacedBaseline] = {}
-        self._graphed: dict[tuple[Question, tuple[LayerTemplate, ...]], GraphedBaseline] = {}
         self.memory: dict[Hashable, RankMemory] = {}
         self.mapped: dict[Hashable, int] = {}
         self.ordered: dict[Hashable, Ordered | None] = {}  # None where the trace does not tell the order
         self.launched: OrderedDict[Hashable, Launched] = OrderedDict()
         self.devices: OrderedDict[Hashable, Lifetimes] = OrderedDict()
-
-    @property
-    def findings(self) -> tuple[Finding, ...]:
-        known = self._swap_on is not None
-        return tuple(told for told in self.question.findings if not (known and told.rule == RULE))
 
     @property
     def scale(self) -> float:
@@ -280,33 +268,20 @@ class _Rank:
         return memory if ordered is None else ordered.memory, launched
 
     def order(self, key: Hashable, strategy: Strategy, policy: str) -> None:
-        question = self._swap_on if self._swap_on is not None and strategy.swap_on else self.question
-        asked = question, strategy.network.templates
-        if asked not in self._graphed:
-            graph = question.trace.launch_graph
-            self._graphed[asked] = GraphedBaseline.of(self._prepared(question, strategy.network), graph)
-        graphed = self._graphed[asked]
+        graphed = self.baselines.graphed(strategy)
         if graphed.run is None:
             self.ordered[key] = None
             return
         found = graphed.predict(strategy)
-        mapped = place(policy, found.device, question.pool).mapped_bytes
+        mapped = place(policy, found.device, self.baselines.asked(strategy).pool).mapped_bytes
         self.ordered[key] = Ordered(memory=RankMemory.of(found), mapped_bytes=mapped)
 
     def predict(self, strategy: Strategy) -> tuple[Prediction, Launched]:
-        prepared = self._prepared(self.question, strategy.network)
+        prepared = self.baselines.prepared(strategy.network)
         planned = schedule(prepared, strategy)
         found = prediction(prepared, planned)
         made = predicted_program(self.step, planned, found.moves)
         return found, Launched(program=made.program, row=made.row)
-
-    def _prepared(self, question: Question, network: Network) -> PlacedBaseline:
-        known = self._placed.get((question, network.templates))
-        if known is None:
-            prepared = question.prepared
-            known = prepared if network == question.network else placed(prepared.baseline, network)
-            self._placed[question, network.templates] = known
-        return known
 
     def more_us(self, launched: Launched, ends_us: Floats) -> float:
         """What the micro-batches take that the trace lacks; see timing/steady.py."""

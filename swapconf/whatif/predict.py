@@ -11,10 +11,11 @@ from swapconf.decide.strategy import Recompute, Strategy
 from swapconf.trace.columns import Flags, Ints
 from swapconf.trace.lifetimes import CATEGORIES, NEVER, TICKS, Category, Lifetimes
 from swapconf.upstream.scopes import descends
+from swapconf.whatif.apart import apart, views_apart
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.cell_outputs import cell_outputs, read_by_others
 from swapconf.whatif.cell_primitives import path_among
-from swapconf.whatif.communicated import communicated
+from swapconf.whatif.communicated import communicated, of_views_left_out
 from swapconf.whatif.laid_out import DISPATCH, SUM
 from swapconf.whatif.lazy_inline import barred
 from swapconf.whatif.loss import head_first
@@ -148,8 +149,8 @@ def schedule(prepared: PlacedBaseline, strategy: Strategy, slack: Slack | None =
         marks=Marks(actions=actions, covered=covering, remade=wanted, owns=owns, restored=back, strategy=strategy),
         windows=replace(
             windows,
-            apart=_apart(prepared, actions, windows),
-            underflows=underflows(baseline, program, windows, _views_apart(prepared, actions, program)[windows.face]),
+            apart=apart(prepared, actions, windows),
+            underflows=underflows(baseline, program, windows, views_apart(prepared, actions, program)[windows.face]),
         ),
     )
 
@@ -159,26 +160,6 @@ def _left_without_lazy_inline(baseline: Baseline, outputs: Sequence[int]) -> Fla
     left = baseline.of_weights | (baseline.kernels.primitives == DISPATCH) | baseline.lost_splits
     left[baseline.maker[list(outputs)]] = True
     return np.asarray(left)
-
-
-def _apart(prepared: PlacedBaseline, actions: SiteActions, windows: Windows) -> Flags:
-    """Casts that several cells share in the baseline, of which not all move alike."""
-    maker = prepared.sites.of_moved[windows.face]
-    is_cast = (prepared.baseline.kernels.primitives == "Cast")[windows.face]
-    is_cast &= windows.block == windows.row
-    return np.asarray(is_cast & (maker >= 0) & (maker != windows.site) & (actions.prefetch[maker] != windows.prefetch))
-
-
-def _views_apart(prepared: PlacedBaseline, actions: SiteActions, program: StrategyProgram) -> Flags:
-    """[kernels] views that several cells share in the baseline, of which not all move alike: MindSpore does not merge
-    them then, so that there is a kernel more."""
-    primitive = prepared.baseline.kernels.primitives
-    rows = np.flatnonzero((program.site >= 0) & (program.face >= 0))
-    face, reach = program.face[rows], actions.prefetch[program.site[rows]]
-    least, most = np.full(len(primitive), np.iinfo(np.int64).max), np.full(len(primitive), -1, dtype=np.int64)
-    np.minimum.at(least, face, reach)
-    np.maximum.at(most, face, reach)
-    return np.asarray(prepared.baseline.views & (least < most))
 
 
 def _of_all_layers(prepared: PlacedBaseline, strategy: Strategy) -> dict[int, dict[int, dict[str, bool]]]:
@@ -251,9 +232,7 @@ def _flagged(baseline: Baseline, sites: Sites, actions: SiteActions) -> tuple[Fl
     flagged = np.where(sites.of_node >= 0, actions.again[sites.of_node], False)
     for (layer, cell), nodes in sites.loose.items():
         flagged[nodes] = descends(cell, actions.roots.get(layer, frozenset()))
-    excluded = np.zeros(len(actions.excluded), dtype=np.bool_)
-    excluded[sites.of_node[baseline.views]] = actions.excluded[sites.of_node[baseline.views]]
-    flagged &= (sites.of_node >= 0) | ~excluded[sites.of_moved]  # communication of a view that is left out
+    flagged &= ~of_views_left_out(baseline, sites, actions.excluded)
     flagged &= (sites.of_merged < 0) | actions.again[sites.of_merged]
     leaving = (reads.face >= 0) & (kernels.passing[reads.face] >= 0) & ~kernels.backward[reads.kernel]
     leaving &= kernels.passing[reads.face] != kernels.passing[reads.kernel]

@@ -64,3 +64,10 @@ def cell_of(baseline: Baseline, reader: int, passing: int, cells: Set[str]) -> s
                         if own in cells:
                             return own
     return named if named in cells else None
+
+
+def shown_and_sent(baseline: Baseline, node: int) -> str:
+    """The view whose output communication sends, or what a node itself is."""
+    kernels, reads = baseline.kernels, baseline.reads
+    sent = reads.face[baseline.rows_of(node)].tolist() if kernels.stream[node] else []
+    return next((kernels.primitive[one] for one in sent if baseline.views[one]), kernels.primitive[node])

@@ -22,7 +22,7 @@ from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.cell_primitives import CellPrimitives, path_among
 from swapconf.whatif.laid_out import ADD_AND_NORM, SUM
 from swapconf.whatif.refined import ROUTER, refined
-from swapconf.whatif.served import cell_of, near, reader_cells
+from swapconf.whatif.served import cell_of, near, reader_cells, shown_and_sent
 from swapconf.whatif.strangers import like_misnamed, of_strangers
 from swapconf.whatif.unread import unread, viewed
 
@@ -260,7 +260,7 @@ class _Assigned:
         """The site that moves what ``reader`` reads of ``face``: a view's or an unread cast's depends on who reads, and
         so does that of what communication makes of a view."""
         layer, kernels, site = self._layer(face), self._kernels, int(self.of_node[face])
-        primitive = self._shown_and_sent(face) if site < 0 else kernels.primitive[face]
+        primitive = shown_and_sent(self._baseline, face) if site < 0 else kernels.primitive[face]
         if layer is not None and (primitive in VIEWS or (site >= 0 and layer[1].is_unread_cast(self._of_site[site]))):
             cells = {cell for cell, _ in self._readers.get(face, ())}
             served = cell_of(self._baseline, reader, int(kernels.passing[face]), cells)
@@ -268,12 +268,6 @@ class _Assigned:
             if own is not None:
                 return self._site(layer[0], own)
         return int(self.of_moved[face])
-
-    def _shown_and_sent(self, face: int) -> str:
-        """The view whose output communication sends that is no site, or what the node itself is."""
-        kernels = self._kernels
-        sent = self._reads.face[self._baseline.rows_of(face)].tolist() if kernels.stream[face] else []
-        return next((kernels.primitive[node] for node in sent if self._baseline.views[node]), kernels.primitive[face])
 
     def _layer(self, node: int) -> tuple[str, CellPrimitives] | None:
         return self._templates.get(self._baseline.layer_of(node))
