@@ -25,11 +25,19 @@ def refined(
     primitive = baseline.kernels.primitive[node]
     if primitive == "Mul":
         return _of_density(baseline, node, path, layer)
-    if primitive == "Transpose":
+    if primitive == "Transpose" or (node in baseline.turned and layer.by_path[path].type == "Transpose"):
         return behind_flash(baseline, node, path, layer.by_path) or one_of(baseline, node, path, layer.by_path)
     if primitive in VIEWS and (_is_of_mean(baseline, node) or _is_behind_transpose(baseline, node, path, layer)):
         return None
     return layer.saved_view(path, known, is_lost=not is_served) if primitive in VIEWS else path
+
+
+def turned(baseline: Baseline, node: int, layer: CellPrimitives, known: frozenset[tuple[str, str]]) -> str | None:
+    """The Transpose of a cell that a view of another order is, if it has one: of one head it is launched as a view."""
+    if node not in baseline.turned or baseline.kernels.is_lost[node]:
+        return None
+    path = layer.path(baseline.kernels.cell[node], "Transpose", known)
+    return None if path is None or layer.by_path[path].type != "Transpose" else path
 
 
 def _is_of_mean(baseline: Baseline, node: int) -> bool:

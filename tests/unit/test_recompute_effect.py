@@ -281,6 +281,16 @@ def test_an_operator_that_is_excluded_stays() -> None:
     assert rules(config(2, recompute=RecomputeConfig(select_exclude=(select(pattern),))), "llama_l2_none") == []
 
 
+def test_what_a_transpose_shows_that_is_excluded_stays_also_where_it_is_launched_as_a_reshape() -> None:
+    """As of one head."""
+    tensor = Held(Place("1", "attention.wq"), "MatMul", frozenset({Launch(Place("1", "attention"), "Reshape")}))
+    effect = replace(seen("llama_l2_recompute"), held=seen("llama_l2_recompute").held | {tensor})
+    (finding,) = told(decided(ALL, llama(2)), effect)
+    assert (finding.rule, "attention.wq (MatMul)" in finding.message) == (MISSING, True)
+    left_out = RecomputeConfig(full=full(), select_exclude=(select(r"attention\.transpose"),))
+    assert MISSING not in {finding.rule for finding in told(decided(config(2, recompute=left_out), llama(2)), effect)}
+
+
 @pytest.mark.parametrize("pattern", [r"feed_forward\.mul", r"feed_forward\.w1\.activation\.silu"])
 def test_what_nobody_reads_in_the_backward_pass_is_not_missed(pattern: str) -> None:
     """`recompute-nothing` has told that before the run."""

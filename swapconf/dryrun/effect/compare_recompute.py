@@ -191,7 +191,13 @@ class _LayerView:
         if self._keeps_communication:
             return False  # without mp_comm_recompute most views do not run again
         sites = self._sites_of(view) if view.place.layer == self._layer else frozenset()
-        return bool(sites) and sites <= self._recomputed
+        # of one head a Transpose is launched as a Reshape
+        turned = {
+            operator.path
+            for operator in layer_words.around(view.place.cell, self._template)
+            if operator.type == "Transpose" and view.place.layer == self._layer
+        }
+        return bool(sites) and sites <= self._recomputed and not turned & self._plan.excluded
 
     def _ends_decided(self, tensor: Held, view: Launch) -> bool:
         """Of two views in a row MindSpore keeps the second: the cell of the tensor may have had one of its own."""

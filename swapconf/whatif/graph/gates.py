@@ -232,7 +232,24 @@ class Gates:
         for one in given:
             is_one = run.is_gradient(one) and not self._is_of_left_out(one)
             found += [one] if is_one or self._is_left_by_norm(one) else []
-        return found or [one for one in given if self._is_left(one, run.graph.primitive[run.node_of[kernel]])]
+        found = found or [one for one in given if self._is_left(one, run.graph.primitive[run.node_of[kernel]])]
+        return found or self._beside_what_it_shows(kernel)
+
+    def _beside_what_it_shows(self, kernel: int) -> list[int]:
+        """Of a view, or a Transpose, that a gradient begins with: the gradients among what others of the same gradient
+        read beside it."""
+        run, mine = self.asked.run, self.asked.run.forward_of.get(kernel)
+        stack, seen = [run.node_of[kernel]], {run.node_of[kernel]}
+        while stack and mine is not None:
+            for user in run.users[stack.pop()]:
+                reader = run.kernel_of.get(user)
+                if reader is None or run.forward_of.get(reader) != mine or user in seen:
+                    continue
+                if found := [one for one in self._besides(reader) if one not in seen]:
+                    return found
+                seen.add(user)
+                stack.append(user)
+        return []
 
     def _is_of_left_out(self, node: int) -> bool:
         """The gradient of a node whose recompute is excluded."""

@@ -262,7 +262,7 @@ class RunGraph:
         """Shows what a kernel of the backward pass made, other than by computing again."""
         while node != NO_NODE and node < len(self.graph):
             kernel = self.kernel_of.get(node)
-            if kernel is not None and self._shows_again(kernel):
+            if kernel is not None and self.baseline.kernels.backward[kernel] and self.baseline.views[kernel]:
                 node = self.graph.inputs[node][0]
                 continue
             if kernel is not None:
@@ -278,11 +278,6 @@ class RunGraph:
                 return False
             node = self.graph.inputs[node][0]
         return False
-
-    def _shows_again(self, kernel: int) -> bool:
-        """A view in the backward pass that has lost its name."""
-        kernels = self.baseline.kernels
-        return bool(kernels.backward[kernel] and kernels.layer[kernel] < 0 and self.baseline.views[kernel])
 
     @cached_property
     def _twins(self) -> frozenset[int]:
