@@ -11,7 +11,7 @@ from typing import Any
 
 from agreement_cases import PER_SHAPE, Case, document, study
 from agreement_cases import case as case_of
-from whatif_table import predicted_inside, true_inside
+from whatif_table import graphed, predicted_inside, true_inside
 
 from swapconf.decide import log_lines
 from swapconf.decide.strategy import Recompute, Strategy, Swap
@@ -22,10 +22,7 @@ from swapconf.models.network import COMMUNICATION
 from swapconf.trace import trace_folder
 from swapconf.trace.trace import Trace
 from swapconf.whatif.graph.predict import GraphedBaseline
-from swapconf.whatif.placed import placed
 from swapconf.whatif.prediction import Prediction
-from swapconf.whatif.prepare import prepare
-from swapconf.whatif.unfused import unfused
 
 COMPLETED = ("completed", "does not fit")
 
@@ -122,9 +119,7 @@ def _baseline(folder: Path, seed: int, group: int) -> GraphedBaseline | str:
     network = study(document(case_of(seed, group * PER_SHAPE).shape)).network
     assert network is not None
     try:
-        trace = trace_folder.read(folder, rank=0)
-        prepared = placed(prepare(unfused(trace)), network)
-        return GraphedBaseline.of(prepared, trace.launch_graph)
+        return graphed(trace_folder.read(folder, rank=0), network)
     except Exception as error:  # the fault of a baseline is told with its cases
         return f"the run without a strategy: {error}"
 

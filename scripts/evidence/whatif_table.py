@@ -27,6 +27,7 @@ from swapconf.config import overrides
 from swapconf.decide.strategy import Strategy
 from swapconf.memory.categories import bytes_at_peak
 from swapconf.memory.trace_lifetimes import lifetimes
+from swapconf.models.network import Network
 from swapconf.study.study import study_document
 from swapconf.trace import trace_folder
 from swapconf.trace.lifetimes import Category, Lifetimes, usage
@@ -36,6 +37,7 @@ from swapconf.whatif.graph.predict import GraphedBaseline
 from swapconf.whatif.placed import placed
 from swapconf.whatif.prediction import Prediction
 from swapconf.whatif.prepare import prepare
+from swapconf.whatif.unfused import unfused
 
 ROOT = Path(__file__).resolve().parents[2]
 WORTH_EXPLAINING = 0.3
@@ -100,7 +102,7 @@ def _rows(folder: Path) -> Iterator[Row]:
     @cache
     def asked(baseline: str) -> GraphedBaseline:
         case = next(case for case in cases() if case.name == baseline)
-        return graphed(trace_folder.read(folder / baseline, rank=0), strategy_of(case))
+        return graphed(trace_folder.read(folder / baseline, rank=0), strategy_of(case).network)
 
     for case in cases():
         if case.name.partition(".")[2].startswith(_OF_THE_POOL):
@@ -115,7 +117,8 @@ def _crashes(folder: Path) -> Iterator[tuple[str, int]]:
     for case in cases():
         if (folder / case.name / "run.json").exists() and not (folder / case.name / "memory_block.csv").exists():
             trace = trace_folder.read(folder / case.baseline, rank=0)
-            found = graphed(trace, strategy_of(case)).predict(strategy_of(case))
+            strategy = strategy_of(case)
+            found = graphed(trace, strategy.network).predict(strategy)
             yield case.name, int(found.moves.underflows.sum()) // found.steps
 
 
@@ -127,8 +130,8 @@ def strategy_of(case: Case) -> Strategy:
     return strategy
 
 
-def graphed(trace: Trace, strategy: Strategy) -> GraphedBaseline:
-    return GraphedBaseline.of(placed(prepare(trace), strategy.network), trace.launch_graph)
+def graphed(trace: Trace, network: Network) -> GraphedBaseline:
+    return GraphedBaseline.of(placed(prepare(unfused(trace)), network), trace.launch_graph)
 
 
 def _row(case: Case, baseline: GraphedBaseline, truth: Trace) -> Row:

@@ -117,7 +117,6 @@ def _in_room(judge: Judge, study: Study, machine: Machine) -> Judge:
 def baselines(study: Study, changes: Sequence[str], runs: RunOptions) -> list[Path]:
     """The folders of the traces, made where they are not there; with those of runs with swap on where that decides how
     MindSpore compiles the step."""
-    from swapconf.config.config import Dialect
     from swapconf.plan import runs as dry_runs
     from swapconf.study.study import study_for_run
     from swapconf.whatif.inlined import NOTHING_SWAPPED, SWAP_ON, is_turned_by_swap
@@ -127,7 +126,7 @@ def baselines(study: Study, changes: Sequence[str], runs: RunOptions) -> list[Pa
     go_on(plain)
     place = dry_runs.place_of_baselines(document, runs.keep)
     found = dry_runs.traces_of(_run(plain, place, runs, phrase("baseline")))
-    if plain.config.dialect is not Dialect.PYNATIVE and is_turned_by_swap(plain.config, plain.versions):
+    if is_turned_by_swap(plain.config, plain.versions):
         turned = study_for_run(dry_runs.without_strategy(study.document.file, changes, NOTHING_SWAPPED), os.environ)
         dry_runs.traces_of(_run(turned, place / SWAP_ON, runs, phrase("baseline")))
     return found

@@ -21,10 +21,9 @@ MCORE_SWAP_KEYS = {
     "op_swap": ("op_swap",),
     "default_prefetch": ("default_prefetch",),
 }
+RECOMPUTES = ("recompute", "select_recompute", "select_comm_recompute")  # keys that ask for a recompute
 RECOMPUTE_KEYS = (
-    "recompute",
-    "select_recompute",
-    "select_comm_recompute",
+    *RECOMPUTES,
     "select_recompute_exclude",
     "select_comm_recompute_exclude",
     "mp_comm_recompute",

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from swapconf.config.config import Dialect
-from swapconf.config.dialects import is_pynative_section
+from swapconf.config.dialects import RECOMPUTES, is_pynative_section
 from swapconf.config.nodes import Document, Node
 from swapconf.config.overrides import of_file
 from swapconf.dryrun.kept_runs import reports_of
@@ -22,12 +22,11 @@ from swapconf.trace import trace_folder
 from swapconf.words.phrases import joined, phrase
 
 _CRASHES = frozenset({RankOutcome.STOPPED.value, RankOutcome.CRASHED.value})
-_RECOMPUTE = ("recompute", "select_recompute", "select_comm_recompute")
 # section -> keys that switch something on, where the YAML has them
 _SWITCHES = {
     "swap_config": ("swap",),
-    "recompute_config": _RECOMPUTE,
-    "model.model_config": ("swap", "cpu_offloading", *_RECOMPUTE),
+    "recompute_config": RECOMPUTES,
+    "model.model_config": ("swap", "cpu_offloading", *RECOMPUTES),
 }
 # section of PyNative -> what it says where nothing is asked for
 _NATIVE_OFF = {"swap": "{enable: False}", "recompute": "{mode: None}", "recompute_comm": "{enable: False}"}

@@ -26,6 +26,20 @@ class Baseline(LaidOut):
         found[self.maker[self.reads.block[self.kernels.backward[self.reads.kernel]]]] = True
         return found[:-1]
 
+    def read_by(self, readers: Flags) -> Flags:
+        """[kernels] nodes that one of these reads in its own pass."""
+        reader, face = self.edges
+        found = np.zeros(len(readers), dtype=np.bool_)
+        found[face[readers[reader]]] = True
+        return found
+
+    @cached_property
+    def waits_for_state(self) -> Flags:
+        """[kernels] ``in_state``; none where that is not known."""
+        found = np.zeros(len(self.kernels), dtype=np.bool_)
+        found[list(self.in_state or ())] = True
+        return found
+
     @cached_property
     def batches(self) -> tuple[tuple[int, ...], ...]:
         """The passes of each micro-batch, by number, as its layers follow one another; a micro-batch begins where the

@@ -10,17 +10,18 @@ from collections.abc import Iterator, Mapping
 from math import prod
 from typing import Any
 
+from swapconf.config import yaml_config
 from swapconf.config.config import Config
-from swapconf.config.dialects import MCORE_SWAP_KEYS, RECOMPUTE_KEYS
+from swapconf.config.dialects import MCORE_SWAP_KEYS, RECOMPUTE_KEYS, RECOMPUTES
 from swapconf.config.nodes import from_plain, nowhere
+from swapconf.decide.expand import expand
 from swapconf.models.network import Network
-from swapconf.study.study import Study, study_document
+from swapconf.study.study import Study
 from swapconf.trace.trace import Task, Trace
 from swapconf.upstream.scopes import place_of
 from swapconf.words.phrases import joined, phrase
 
 _SHOWN = 4
-_RECOMPUTES = ("recompute", "select_recompute", "select_comm_recompute")
 # sections that shape what a rank computes and holds; of some only these keys
 _SECTIONS: Mapping[str, tuple[str, ...]] = {
     "model": (),
@@ -67,14 +68,13 @@ def other_run(study: Study, trace: Trace, recorded: Mapping[str, Any]) -> str:
 
 
 def recomputes(study: Study, recorded: Mapping[str, Any]) -> bool:
-    """Whether the run that left a trace was asked to recompute something."""
-    sections = {key: recorded[key] for key in ("swap_config", "recompute_config") if key in recorded}
-    if "recompute_config" not in sections:
+    """Whether the run that left a trace was asked to recompute something. ``recorded``: as in `other_run`."""
+    if not recorded or study.network is None:
         return False
-    values: Any = study.document.root.plain()
-    run = study_document(from_plain({**values, **sections}, nowhere(study.config.file)), study.versions, {})
-    plans = {entry.plan for entry in run.strategy.layers} if run.strategy is not None else ()
-    return any(outcome.sites and outcome.request.kind in _RECOMPUTES for plan in plans for outcome in plan.outcomes)
+    document = from_plain(recorded, nowhere(study.config.file))
+    config, _ = yaml_config.from_document(document, mindformers=study.versions.mindformers)
+    plans = {entry.plan for entry in expand(config, study.network, study.versions).layers}
+    return any(outcome.sites and outcome.request.kind in RECOMPUTES for plan in plans for outcome in plan.outcomes)
 
 
 def _keys(study: Study, recorded: Mapping[str, Any]) -> str:

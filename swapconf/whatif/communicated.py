@@ -12,7 +12,7 @@ import numpy as np
 from swapconf.trace.columns import Flags, Ints
 from swapconf.upstream.primitives import RESHAPE
 from swapconf.whatif.baseline import Baseline
-from swapconf.whatif.redistributed import STEPS
+from swapconf.whatif.redistributed import changes_layout
 from swapconf.whatif.sites import Sites
 
 
@@ -22,7 +22,7 @@ def communicated(baseline: Baseline, sites: Sites, asked: Flags) -> Flags:
     if not asked.any():
         return np.zeros(len(kernels), dtype=np.bool_)
     put_in = (sites.of_node < 0) & (kernels.passing >= 0) & ~kernels.backward
-    steps = put_in & (np.isin(kernels.primitives, STEPS) | (kernels.stream != 0))
+    steps = put_in & changes_layout(baseline, sites)
     views = kernels.primitives == RESHAPE
     beside, among = asked[sites.of_node], steps | put_in & views
     in_reshape = _spread(face, reader, views & ~put_in, among)
@@ -32,6 +32,8 @@ def communicated(baseline: Baseline, sites: Sites, asked: Flags) -> Flags:
 
 def of_views_left_out(baseline: Baseline, sites: Sites, excluded: Flags) -> Flags:
     """[kernels] communication that sends what a view shows whose recompute is ``excluded``: [sites], and one more."""
+    if not excluded.any():
+        return np.zeros(len(baseline.kernels), dtype=np.bool_)
     of_view = np.zeros(len(excluded), dtype=np.bool_)
     of_view[sites.of_node[baseline.views]] = True
     return np.asarray((sites.of_node < 0) & (excluded & of_view)[sites.of_moved])

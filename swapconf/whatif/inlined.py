@@ -11,7 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from swapconf.config.config import Config, ListedSwap, SwapOff
+from swapconf.config.config import Config, Dialect, ListedSwap, SwapOff
 from swapconf.decide.lazy_inline import lazily_inlined
 from swapconf.study.study import Study
 from swapconf.trace import trace_folder
@@ -25,7 +25,10 @@ RULE = "trace-inlined-otherwise"
 
 
 def is_turned_by_swap(config: Config, versions: Versions) -> bool:
-    """Whether swap decides if a run of the config is compiled with lazy inline."""
+    """Whether swap decides if a run of the config is compiled with lazy inline; never in PyNative mode, which compiles
+    nothing."""
+    if config.dialect is Dialect.PYNATIVE:
+        return False
     off, on = (lazily_inlined(replace(config, swap=swap), versions) for swap in (SwapOff(), ListedSwap()))
     return on != off
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from swapconf.config.config import Config, DefaultSwap, ListedSwap
+from swapconf.config.dialects import RECOMPUTES
 from swapconf.decide.expand import expand
 from swapconf.decide.strategy import Strategy
 from swapconf.memory.allocators import place
@@ -336,7 +337,6 @@ def _entries(config: Config) -> Iterator[tuple[Origin, str, Config]]:
 
 
 _COMMUNICATION = "select_comm_recompute"
-_RECOMPUTES = ("recompute", "select_recompute", _COMMUNICATION)  # entries of these kinds have no prefetch
 
 
 def _fused(folder: str) -> Finding:
@@ -455,5 +455,5 @@ def _findings(entry: EntryTotal) -> Iterator[Finding]:
             rule="entry-costs-memory",
             severity=Severity.WARNING,
             message=phrase("{entry} raises the peak by {size}", entry=entry.text, size=show_bytes(-entry.saved_bytes)),
-            hint=again if entry.text.partition(" ")[0] in _RECOMPUTES else copies,
+            hint=again if entry.text.partition(" ")[0] in RECOMPUTES else copies,
         )

@@ -172,11 +172,9 @@ def tied(
     through[uses] = ~np.isin(program.reader[uses] * width + program.face[uses], reads.kernel * width + reads.face)
     found: Flags = program.again & (program.face >= 0) & (through | (elsewhere & ~goes_on[program.reader]))
     sums = kernels.primitives == _MCORE_ADD
-    in_state = np.zeros(len(passing), dtype=np.bool_)
-    in_state[list(baseline.in_state or ())] = True
     if baseline.in_state is not None and not baseline.is_piped:
-        found &= through | ~(sums & ~in_state)[source]
-    handed = _of_layers(baseline, celled) | (sums & in_state)
+        found &= through | ~(sums & ~baseline.waits_for_state)[source]
+    handed = _of_layers(baseline, celled) | (sums & baseline.waits_for_state)
     stateful = elsewhere & _of_layers(baseline, whole)[program.reader] & handed[source]
     stateful |= baseline.takers[program.reader] & baseline.concatenated[source]
     stateful &= program.again & (program.face >= 0) & bool(sums.any())
@@ -230,8 +228,10 @@ def _moved_by(baseline: Baseline, of_moved: Ints, face: Ints) -> Ints:
 
 def _with_twins(baseline: Baseline, rows: Ints, node: Ints, covered: Flags) -> tuple[Ints, Ints]:
     """What the model computes again anyway runs with the recomputed cell around it, also for a gradient alone."""
-    original = np.full(len(covered), -1, dtype=np.int64)
     mine = np.flatnonzero(covered & (baseline.twin >= 0) & ~baseline.views)
+    if not len(mine):
+        return rows, node
+    original = np.full(len(covered), -1, dtype=np.int64)
     original[baseline.twin[mine]] = mine
     more = np.flatnonzero((baseline.reads.face >= 0) & (original[baseline.reads.face] >= 0))
     return np.concatenate([rows, more]), np.concatenate([node, original[baseline.reads.face[more]]])

@@ -20,18 +20,24 @@ from swapconf.whatif.merged_views import morphs
 from swapconf.whatif.refined import ROUTER
 from swapconf.whatif.sites import Sites
 
-STEPS = ("Concat", "StridedSlice", *SPLITS)  # of a change of layout, with communication and views
+_STEPS = ("Concat", "StridedSlice", *SPLITS)  # of a change of layout, with communication and views
 _OF_ROUTER = ("AllGather", "Cast")  # what the Reshape reads that a router has itself, or that parallelism puts in
 _ACTIVATION = ".activation_func"
 _BEHIND_FLASH = ".dense"  # in GLM
 _FLASH, _NORM = "FlashAttentionScore", "norm"
 
 
+def changes_layout(baseline: Baseline, sites: Sites) -> Flags:
+    """[kernels] steps of a change, views aside, and all other communication."""
+    kernels = baseline.kernels
+    return np.asarray(np.isin(kernels.primitives, _STEPS) & (sites.of_node < 0) | (kernels.stream != 0))
+
+
 def redistributed(baseline: Baseline, sites: Sites, network: Network) -> Flags:
     """[kernels]"""
     kernels = baseline.kernels
-    is_step = np.isin(kernels.primitives, STEPS) & (sites.of_node < 0) | (kernels.stream != 0)
-    found = is_step & ~kernels.is_lost | (kernels.primitives == RESHAPE) & (kernels.passing >= 0)
+    found = changes_layout(baseline, sites) & ~kernels.is_lost
+    found |= (kernels.primitives == RESHAPE) & (kernels.passing >= 0)
     found &= ~_in_morph(baseline, sites, network)
     found[list(baseline.turned)] = False
     functions = set[int]()

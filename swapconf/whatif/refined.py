@@ -32,7 +32,7 @@ def refined(
     return layer.saved_view(path, known, is_lost=not is_served) if primitive in VIEWS else path
 
 
-def turned(baseline: Baseline, node: int, layer: CellPrimitives, known: frozenset[tuple[str, str]]) -> str | None:
+def transpose_of(baseline: Baseline, node: int, layer: CellPrimitives, known: frozenset[tuple[str, str]]) -> str | None:
     """The Transpose of a cell that a view of another order is, if it has one: of one head it is launched as a view."""
     if node not in baseline.turned or baseline.kernels.is_lost[node]:
         return None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from swapconf.decide.strategy import Keep, Recompute, Strategy, Swap
+from swapconf.decide.strategy import Keep, LayerStrategy, Recompute, Strategy, Swap
 from swapconf.trace.columns import Flags, Ints
 from swapconf.upstream.primitives import MAKE_SEVERAL, NORM, RESHAPE
 from swapconf.upstream.scopes import descends
@@ -50,10 +50,8 @@ def site_actions(sites: Sites, strategy: Strategy) -> SiteActions:
     cell = np.full(len(sites.names) + 1, -1, dtype=np.int64)
     cells: dict[str, int] = {}
     roots: dict[str, set[str]] = {}
-    asked = {
-        (entry.layer.name, path) for entry in strategy.layers for path, on in entry.plan.comm_recompute.items() if on
-    }
-    marked = _marked(asked, strategy)
+    asked = _asked_beside(strategy)
+    marked = {name: Recompute(root=name[1]) for name, entry in asked.items() if _is_marked(entry, name[1])}
     for index, name in enumerate(sites.names):
         action = marked.get(name, known.get(name))
         if isinstance(action, Recompute):
@@ -72,7 +70,7 @@ def site_actions(sites: Sites, strategy: Strategy) -> SiteActions:
     handed = {(entry.layer.name, path) for entry in strategy.layers for path in entry.plan.handed_on}
     return SiteActions(
         again=again,
-        comm=_among(asked, sites),
+        comm=_among(asked.keys(), sites),
         excluded=_among(left, sites),
         left_out=frozenset(left),
         handed_on=_among(handed, sites),
@@ -83,17 +81,22 @@ def site_actions(sites: Sites, strategy: Strategy) -> SiteActions:
     )
 
 
-def _marked(asked: Set[tuple[str, str]], strategy: Strategy) -> dict[tuple[str, str], Recompute]:
-    """Reshapes of which the recompute of communication is asked for, and that nothing else is decided for: MindSpore
-    replaces each by what parallelism makes of it, and marks all of that (StepReplaceOp)."""
+def _asked_beside(strategy: Strategy) -> dict[tuple[str, str], LayerStrategy]:
+    """The operators beside which the recompute of communication is asked for."""
     return {
-        (entry.layer.name, path): Recompute(root=path)
+        (entry.layer.name, path): entry
         for entry in strategy.layers
-        for path, decision in entry.plan.decisions.items()
-        if (entry.layer.name, path) in asked
-        and isinstance(decision.action, Keep)
-        and entry.layer.template.by_path[path].type == RESHAPE
+        for path, on in entry.plan.comm_recompute.items()
+        if on
     }
+
+
+def _is_marked(entry: LayerStrategy, path: str) -> bool:
+    """A Reshape of which the recompute of communication is asked for, and that nothing else is decided for: MindSpore
+    replaces it by what parallelism makes of it, and marks all of that (StepReplaceOp)."""
+    decision = entry.plan.decisions.get(path)
+    is_free = decision is not None and isinstance(decision.action, Keep)
+    return is_free and entry.layer.template.by_path[path].type == RESHAPE
 
 
 def _among(asked: Set[tuple[str, str]], sites: Sites) -> Flags:
@@ -121,13 +124,11 @@ def on_device(baseline: Baseline, sites: Sites, actions: SiteActions) -> Flags:
 def casts_kept(baseline: Baseline, sites: Sites, actions: SiteActions) -> Flags:
     """[kernels] casts in no recomputed cell that the model itself recomputes, and that a norm reads whose own recompute
     is excluded: its gradient reads what the forward pass made (measured with MindSpore 2.9.0: legacy Llama)."""
-    found = np.zeros(len(baseline.kernels), dtype=np.bool_)
+    primitives = baseline.kernels.primitives
     if not actions.excluded.any():
-        return found
-    reader, face = baseline.edges
-    found[face[(actions.excluded[sites.of_node] & (baseline.kernels.primitives == NORM))[reader]]] = True
-    casts = (baseline.kernels.primitives == "Cast") & (baseline.twin >= 0)
-    return np.asarray(found & casts & (actions.cell[sites.of_node] < 0))
+        return np.zeros(len(primitives), dtype=np.bool_)
+    read = baseline.read_by(actions.excluded[sites.of_node] & (primitives == NORM))
+    return np.asarray(read & (primitives == "Cast") & (baseline.twin >= 0) & (actions.cell[sites.of_node] < 0))
 
 
 def _viewed_by_left_out(baseline: Baseline, sites: Sites, actions: SiteActions) -> Flags:
@@ -161,13 +162,10 @@ def _read_for_a_type(baseline: Baseline, alone: Flags) -> Flags:
     copy (measured with 2.9.0: of a rotary embedding the Muls that the Add reads, and what the Muls read)."""
     if not alone.any():
         return alone
-    kernels, (reader, face) = baseline.kernels, baseline.edges
-    of_cast = np.zeros(len(kernels), dtype=np.bool_)
-    of_cast[face[np.isin(kernels.primitives, _NEED_NO_VALUE)[reader] & ~kernels.backward[reader]]] = True
+    kernels = baseline.kernels
+    of_cast = baseline.read_by(np.isin(kernels.primitives, _NEED_NO_VALUE) & ~kernels.backward)
     for_nothing = ~baseline.is_read_again & ~baseline.views
-    found = np.zeros(len(kernels), dtype=np.bool_)
-    found[face[(alone & of_cast & for_nothing & ~kernels.backward)[reader]]] = True
-    return found & for_nothing
+    return np.asarray(baseline.read_by(alone & of_cast & for_nothing & ~kernels.backward) & for_nothing)
 
 
 def _redistributed(baseline: Baseline, sites: Sites, actions: SiteActions) -> Flags:
@@ -200,10 +198,7 @@ def copied_unread(baseline: Baseline, sites: Sites, actions: SiteActions) -> Int
     found = np.where(_read_for_a_type(baseline, asked_alone(sites, actions)), sites.of_node, found)
     found = np.where(_redistributed(baseline, sites, actions), sites.of_node, found)
     found = np.where(_viewed_by_left_out(baseline, sites, actions), sites.of_node, found)
-    reader, face = baseline.edges
-    cast = np.zeros(len(found), dtype=np.bool_)
-    cast[face[casts_kept(baseline, sites, actions)[reader]]] = True
-    found = np.where(cast, sites.of_node, found)
+    found = np.where(baseline.read_by(casts_kept(baseline, sites, actions)), sites.of_node, found)
     of_mlp = np.array([path.endswith(_FIRST_OF_MLP) for _, path in sites.names] + [False])[sites.of_node]
     if of_mlp.any():
         alone = of_mlp & ~actions.excluded[sites.of_node] & (actions.cell[sites.of_node] < 0)

@@ -21,7 +21,7 @@ from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.cell_primitives import CellPrimitives, path_among
 from swapconf.whatif.laid_out import ADD_AND_NORM, SUM
-from swapconf.whatif.refined import ROUTER, refined, turned
+from swapconf.whatif.refined import ROUTER, refined, transpose_of
 from swapconf.whatif.served import cell_of, near, reader_cells, shown_and_sent
 from swapconf.whatif.strangers import like_misnamed, of_strangers
 from swapconf.whatif.unread import unread, viewed
@@ -132,7 +132,7 @@ class _Assigned:
             known = self._readers.get(node, frozenset())
             cells = (kernels.cell[node], *near(baseline, node, known, below))
             paths = (layer[1].path(cell, kernels.primitive[node], known) for cell in cells)
-            path = turned(baseline, node, layer[1], known)
+            path = transpose_of(baseline, node, layer[1], known)
             if path is None and kernels.is_lost[node]:
                 path = layer[1].read_by(kernels.primitive[node], {found[one] for one in after[node] if one in found})
                 if path is not None:
