@@ -96,9 +96,7 @@ def judge(case: Case, folder: Path) -> Verdict:
     effect = observed(truth, strategy.network.num_layers)
     origin = asked.config.origin("swap_config.swap", "swap_config")
     findings = [*compare_copies.compare(strategy, effect, origin), *compare_recompute.compare(strategy, effect, origin)]
-    # that an operator has nothing to move is what the catalog says, and what `check` warns of; where communication
-    # stands, which views are left, and which weights the parallel optimizer gathers, `explain` leaves open
-    hints = (compare_copies._NOT_SAVED, compare_copies._NO_VIEW, compare_copies._OUTSIDE, compare_recompute._NOT_BEHIND)
+    hints = (*compare_copies.LEFT_OPEN, compare_recompute._NOT_BEHIND)
     graph = [f"graph: {finding.message}" for finding in findings if finding.hint not in hints]
     if unseen:  # of what such a run does, MindSpore's own fault may be a part: a copy that is left out, say
         unseen, graph = (*unseen, *graph), []

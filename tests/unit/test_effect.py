@@ -394,3 +394,24 @@ def test_a_view_that_has_lost_its_cell_is_told_by_what_it_views() -> None:
     assert told(strategy, replace(effect, moves=views)) == []
     (finding,) = told(strategy, replace(effect, moves=views[:1]))
     assert (finding.rule, "linear_proj is decided in layer 1" in finding.message) == (MISSING, True)
+
+
+def test_a_view_of_a_swapped_output_is_copied_for_it() -> None:
+    """A view that is launched in place of a Transpose writes the tensor that it reads, after what computed it."""
+    effect = seen("llama_l3_flash_n1")
+    view = Move(place=Place("0", "attention.flash_attention"), primitive="Reshape", size_bytes=8, host_bytes=512)
+    (finding,) = told(decided(FLASH_SWAP, llama(3)), replace(effect, moves=(*effect.moves, view)))
+    assert (finding.rule, "attention.flash_attention (Reshape) in layer 0" in finding.message) == (UNASKED, True)
+    beneath = replace(view, beneath=frozenset({"FlashAttentionScore"}))
+    assert told(decided(FLASH_SWAP, llama(3)), replace(effect, moves=(*effect.moves, beneath))) == []
+
+
+def test_communication_whose_result_backward_does_not_read() -> None:
+    """Where it stands depends on the layout: the dry run tells, and says it rather than to look for the operator."""
+    templates = catalog.load("qwen3").templates_for({}, 2)
+    layers = tuple(Layer(index=index, name=str(index), template=template) for index, template in enumerate(templates))
+    cfg = ops(op(r"self_attention\.linear_proj\.reduce_scatter", 5, 0, 1, line=4))
+    strategy = decided(cfg, Network(family="qwen3", layers=layers))
+    effect = observed(trace_folder.read(MCORE / "qwen3_l2_layerswap_n5", rank=0), 2)
+    (finding,) = told(strategy, replace(effect, moves=()))
+    assert (finding.rule, "what this communication writes" in finding.hint) == (MISSING, True)

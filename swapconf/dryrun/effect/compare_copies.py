@@ -38,7 +38,10 @@ _NO_COPY = phrase(
     "or gradient_accumulation_steps above 1, or use `swapconf run` "
     "(see `swapconf rules lazy-inline-off`)"
 )
+_NOT_READ = phrase("in this layout the backward pass does not read what this communication writes; take them out")
 _NOT_FOUND = phrase("`swapconf explain` shows what is decided where; take them out, or swap the cell around them")
+# what depends on the layout, so that a decision leaves it open; `check` warns of the first
+LEFT_OPEN = frozenset({_NOT_SAVED, _NO_VIEW, _OUTSIDE, _NOT_READ})
 _PLANNED = phrase(
     "tensors are copied to the host, but their device memory is not freed: MindSpore planned it before "
     "the run (memory_optimize_level O1)"
@@ -132,8 +135,11 @@ class _LayerView:
         self._launched = launched
         self._plan, self._template, self._exact = entry.plan, entry.layer.template, exact
         self._swapped = _swapped(entry.plan)
-        self._causes = {(move.place.cell, move.primitive): self._causes_of(move) for move in moves}
-        self._moved = {path for causes in self._causes.values() for path in causes}
+        causes: dict[tuple[str, str], set[str]] = defaultdict(set)
+        for move in moves:
+            causes[move.place.cell, move.primitive] |= self._causes_of(move)
+        self._causes = causes
+        self._moved = set[str]().union(*causes.values())
         self._moved.update(path for place in set(lost) for path in self._viewing(place.cell))
 
     def missing(self) -> Iterator[tuple[Origin, str, str]]:
@@ -149,14 +155,21 @@ class _LayerView:
                 read = [operator for operator in operators if operator.saved is not False]
                 if read and all(map(self._launched.only_elsewhere, read)):
                     continue
-                gone = all(
-                    operator.type in VIEWS and not self._launched.here_or_unknown(operator) for operator in operators
-                )
-                lost = bool(read) and all(map(self._launched.lost_its_cell, read))
-                why = _NOT_SAVED if not read else _NO_VIEW if gone else _OUTSIDE if lost else _NOT_FOUND
-                yield origin, layer_words.names(asked[origin]), why
+                yield origin, layer_words.names(asked[origin]), self._why(operators, read)
             elif self._exact and (silent := list(self._silent(operators))):
                 yield origin, layer_words.names(silent), _NOT_FOUND
+
+    def _why(self, operators: Iterable[Operator], read: list[Operator]) -> str:
+        """Why nothing is copied of these operators. ``read``: those that backward may read."""
+        if not read:
+            return _NOT_SAVED
+        if all(operator.type in VIEWS and not self._launched.here_or_unknown(operator) for operator in operators):
+            return _NO_VIEW
+        if all(map(self._launched.lost_its_cell, read)):
+            return _OUTSIDE
+        if all(operator.saved is None and operator.type in COMMUNICATION for operator in read):
+            return _NOT_READ
+        return _NOT_FOUND
 
     def _silent(self, operators: Iterable[Operator]) -> Iterator[str]:
         """Cells from which backward reads something, and nothing is copied."""
@@ -190,7 +203,7 @@ class _LayerView:
             return frozenset(operator.path for operator in around)
         if move.primitive in _VIEWS:
             around = [*around, *self._handing(around)]
-        kinds = _VIEWS if move.primitive in _VIEWS else {move.primitive}
+        kinds = (_VIEWS if move.primitive in _VIEWS else {move.primitive}) | move.beneath
         around = [operator for operator in around if operator.type in kinds] or around
         return frozenset(operator.path for operator in around)
 
@@ -217,7 +230,7 @@ def _swapped(plan: LayerPlan) -> frozenset[str]:
 
 
 def _no_copy(hint: str) -> str:
-    return hint if hint == _NOT_SAVED else _NO_COPY
+    return hint if hint in (_NOT_SAVED, _NOT_READ) else _NO_COPY
 
 
 def _missing(origin: Origin, operators: str, layers: Iterable[str], hint: str) -> Finding:

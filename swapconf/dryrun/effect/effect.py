@@ -36,7 +36,8 @@ class Move:
     Without the tracker's graph neither what wrote the tensor nor a size is known ("", None).
 
     Attributes:
-        primitive: What wrote the tensor.
+        primitive: What wrote the tensor last.
+        beneath: What wrote it before, in the same cell: a view writes what it reads, and either may bear the flag.
         behind: The last place in a layer where it was written, of a view whose own place MindSpore has lost.
         size_bytes: The tensor.
         host_bytes: The pinned block that takes it.
@@ -46,6 +47,7 @@ class Move:
     primitive: str
     size_bytes: int | None
     host_bytes: int | None
+    beneath: frozenset[str] = frozenset()
     behind: Place | None = None
 
 
@@ -176,21 +178,17 @@ def _traced(
             place = places[task.scope]
             wrote = writers.get(task.inputs[0], []) if task.inputs else []
             named = (places[one.scope] for one in reversed(wrote) if one.scope in places)
+            inside = [writer.primitive for writer in wrote if writer.scope == task.scope]
             yield Move(
                 place=place,
-                primitive=_writer(task, wrote),
+                primitive=(inside or [writer.primitive for writer in wrote] or [""])[-1],
+                beneath=frozenset(inside[:-1]),
                 behind=None if place.layer else next((written for written in named if written.layer), None),
                 host_bytes=host.get(task.event),
                 size_bytes=task.input_tensors[0].size_bytes if task.input_tensors else None,
             )
         for tensor in task.outputs:
             writers.setdefault(tensor, []).append(task)
-
-
-def _writer(copy: Task, wrote: list[Task]) -> str:
-    """The primitive that wrote the tensor last, if possible in the cell that the copy is named after."""
-    inside = [task for task in wrote if task.scope == copy.scope]
-    return (inside or wrote)[-1].primitive if wrote else ""
 
 
 def _sums(moves: Iterable[Move], key: Callable[[Move], Key]) -> dict[Key, Copies]:
