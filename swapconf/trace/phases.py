@@ -44,10 +44,10 @@ def step_phases(trace: Trace) -> tuple[Phase, ...]:
         return ()
     tasks = trace.step_tasks
     named = _by_name(tasks)
-    known = _seen_before(trace, tasks)
     users = _users(trace, tasks)
     serving = {task.event for task in trace.tasks if task.name.startswith(GRADIENTS)}
     late = _read_by_backward_only(users, serving)
+    known = _known(tasks, _first_of_its_kind(trace, tasks), late)
     found = _phases(tasks, named, _recomputed(tasks, known, users, serving), late)
     twins = {task.event for task, phase in zip(tasks, found, strict=True) if phase is Phase.RECOMPUTED} - serving
     return _phases(tasks, named, _recomputed(tasks, known, users, serving, twins), late)
@@ -127,24 +127,36 @@ def _named(task: Task, wrapper: str) -> Phase | None:
     return Phase.OPTIMIZER if _OPTIMIZER.search(task.scope) else Phase.FORWARD
 
 
-def _seen_before(trace: Trace, tasks: Sequence[Task]) -> list[bool]:
-    """By launch: something in the step was computed in the same way before."""
+def _known(tasks: Sequence[Task], first: Sequence[int], late: Sequence[bool]) -> list[bool]:
+    """By launch: something in the step was computed in the same way before; or is at once, for the forward pass: what
+    waits for nothing that comes late is computed again beside that, or in front of it."""
+    found = [turn != index for index, turn in enumerate(first)]
+    for index, turn in enumerate(first):
+        same_cell = tasks[turn].scope == tasks[index].scope and in_layer(tasks[turn].scope) is not None
+        if turn != index and same_cell and late[turn] and not late[index]:
+            found[turn] = True
+    return found
+
+
+def _first_of_its_kind(trace: Trace, tasks: Sequence[Task]) -> list[int]:
+    """By launch the first one in the step that computed the same."""
     kernels, waits = waits_of(trace)
     numbers: dict[Hashable, int] = {}
     value: dict[int, int] = {}
     slices: dict[int, tuple[int, Tensor]] = {}  # of what, by the number of the slice
     constants = {block.start for block in trace.blocks if block.kind == "ConstantValue"}
-    known = []
+    firsts: dict[int, int] = {}
+    found = []
     for index, (kernel, task) in enumerate(zip(kernels, tasks, strict=True)):
         inputs = tuple(value.setdefault(item, -item - 1) for item in task.inputs if item not in constants)
         if task.primitive == COPY:
             _copy(kernel, task, [(kernels[item], tasks[item]) for item in waits[index]], value)
-            known.append(False)
+            found.append(index)
             continue
         turn = index if task.primitive in POINT_TO_POINT else -1
         key = (task.primitive, _constants(kernel), task.output_tensors, inputs, turn)
-        known.append(key in numbers)
         number = numbers.setdefault(key, len(numbers) << 8)
+        found.append(firsts.setdefault(number, index))
         if task.primitive in VIEWS and inputs:
             value.update(dict.fromkeys(task.outputs, inputs[0]))
         elif (gathered := _gathered(task, inputs, slices)) is not None:
@@ -153,7 +165,7 @@ def _seen_before(trace: Trace, tasks: Sequence[Task]) -> list[bool]:
             if task.primitive == "StridedSlice" and inputs and task.input_tensors:
                 slices.setdefault(number, (inputs[0], task.input_tensors[0]))
             value.update((made, number + place) for place, made in enumerate(task.outputs))
-    return known
+    return found
 
 
 def _copy(kernel: Kernel, task: Task, waited_for: Sequence[tuple[Kernel, Task]], value: dict[int, int]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -193,8 +193,8 @@ def _until(block: Ints, reader: Ints, maker: Ints, stream: Ints) -> Ints:
 
 def _backward(kernels: Sequence[Kernel], reads: Reads, maker: Ints) -> Flags:
     """Gradients by name, and what is fused, which has none, if it reads gradients; by position what is computed again
-    for them: it is read by gradients only, and other gradients came between it and its inputs. So is a view that only
-    gradients make."""
+    for them: it is read by gradients only, and other gradients came between it and its inputs, or it computes what
+    another kernel of its cell computes for the forward pass. So is a view that only gradients make."""
     backward = np.array([kernel.name.startswith(GRADIENTS) for kernel in kernels])
     is_fused = np.array([FUSED in kernel.name for kernel in kernels])
     rows = np.flatnonzero(is_fused[reads.kernel])
@@ -211,7 +211,28 @@ def _backward(kernels: Sequence[Kernel], reads: Reads, maker: Ints) -> Flags:
         between = gradients[index] > gradients[latest[index] + 1] or kernels[index].primitive == GRADIENT_VIEW
         if later and between and all(backward[reader] for reader in later):
             backward[index] = True
+    for index in _twins(kernels, reads, backward):
+        later = [reader for reader in readers.get(index, ()) if reader > index]
+        backward[index] = bool(later) and all(backward[reader] for reader in later)
     return backward
+
+
+def _twins(kernels: Sequence[Kernel], reads: Reads, backward: Flags) -> Iterator[int]:
+    """Kernels of the forward pass that compute the same in one cell, of which others read one."""
+    given: dict[int, list[int]] = {}
+    forward = set[int]()
+    for face, block, kernel in zip(reads.face.tolist(), reads.block.tolist(), reads.kernel.tolist(), strict=True):
+        given.setdefault(kernel, []).append(block)
+        if not backward[kernel]:
+            forward.add(face)
+    groups: dict[tuple[str, str, tuple[int, ...]], list[int]] = {}
+    for kernel, blocks in given.items():
+        scope = kernels[kernel].name.rpartition("/")[0]
+        if not backward[kernel] and in_layer(scope) is not None:
+            groups.setdefault((scope, kernels[kernel].primitive, tuple(blocks)), []).append(kernel)
+    for group in groups.values():
+        if len(group) > 1 and forward.intersection(group):
+            yield from group
 
 
 def _through_views(reads: Reads, maker: Ints, backward: Flags) -> Reads:
