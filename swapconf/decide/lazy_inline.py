@@ -3,8 +3,9 @@
 mindformers 1.9.0 turns it off where a step has neither stages nor accumulation; with swap, `swapconf run` keeps it on.
 Without it MindSpore 2.9.0 has another recompute (measured on Llama, GLM, Qwen3 and Qwen3-MoE, one stage, one
 micro-batch): weights are neither cast again, nor gathered again from their shards; tokens are not dispatched again; nor
-are the splits of latent attention run again (DeepSeek-V3); nor is what makes the output of the cell that was selected
-run again, where it makes more than one, as flash attention and norms do.
+are the splits of latent attention run again (DeepSeek-V3), nor the sorts of tokens before they are dispatched; nor is
+what makes the output of the cell that was selected run again, where it makes more than one, as flash attention and
+norms do.
 """
 
 from __future__ import annotations

@@ -24,6 +24,7 @@ from swapconf.whatif.parted import Own, cells_of, flags, kinds, own_views, parte
 from swapconf.whatif.placed import PlacedBaseline
 from swapconf.whatif.prediction import Moves, Prediction
 from swapconf.whatif.recompute import StrategyProgram, recompute, unseen
+from swapconf.whatif.redistributed import cast_for_products
 from swapconf.whatif.restored import kept_instead, restored
 from swapconf.whatif.shared import remade
 from swapconf.whatif.site_actions import SiteActions, asked_alone, copied_unread, on_device, site_actions
@@ -48,6 +49,8 @@ class Marks:
         remade: By pass the kernels shared by all layers that run again in that one, and for which of their cells.
         owns: What some users have for themselves although all share it in the baseline.
         restored: By kernel of the backward pass that is not launched the one whose output is kept instead.
+        staying: [kernels] what does not run again, whatever cell around it is recomputed.
+        kept: [kernels] the same, and what a recomputed cell hands out.
     """
 
     actions: SiteActions
@@ -55,6 +58,8 @@ class Marks:
     remade: Mapping[int, Mapping[int, Mapping[str, bool]]]
     owns: Sequence[Own]
     restored: Mapping[int, int]
+    staying: Flags
+    kept: Flags
     strategy: Strategy
 
 
@@ -84,6 +89,8 @@ def schedule(prepared: PlacedBaseline, strategy: Strategy, slack: Slack | None =
     covering = covered(sites, actions.cell, actions.cells, actions.roots)
     if not strategy.recompute_options.get("mp_comm_recompute", True):
         staying |= prepared.redistributed & (covering.root >= 0)
+        if any(layer.interleave for layer in strategy.network.layers):
+            staying &= ~cast_for_products(baseline)
         if not strategy.lazy_inline:  # what is merged then, has no mark
             staying[list(prepared.merged_views)] = False
     back = restored(baseline, sites, actions, staying)
@@ -134,19 +141,31 @@ def schedule(prepared: PlacedBaseline, strategy: Strategy, slack: Slack | None =
     reach = np.where(program.site >= 0, actions.prefetch[program.site], -1)
     whole = {layer for layer, roots in actions.roots.items() if "" in roots}
     celled = celled_layers(actions, strategy)
-    # what a Split makes does not move, but a view of it does: measured, and so in the catalog of every family
+    below = baseline.below
+    # what a Split makes does not move, but a view of it that is an operator does: measured, and so in every catalog
+    splits = baseline.splits | (baseline.views & (sites.of_node < 0) & (below >= 0) & baseline.splits[below])
     moving = (
         (reach >= 0)
-        & ~((program.face >= 0) & (baseline.splits | on_device(baseline, sites, actions))[program.face])
+        & ~((program.face >= 0) & (splits | on_device(baseline, sites, actions))[program.face])
         & ~unseen(baseline, program, whole, celled)
     )
-    unread = _unread(baseline, sites, actions, flagged)
+    late = (program.again | baseline.kernels.backward[program.reader]) & (program.face >= 0)
+    unread = _unread(baseline, sites, actions, flagged, np.unique(program.face[late]))
     windows = swap(baseline, program, moving, reach, sites.of_moved, unread, slack, upfront(baseline, whole))
     program, windows = opened(baseline, program, windows, alone, slack)
     return LaunchPlan(
         program=program,
         weights=weights,
-        marks=Marks(actions=actions, covered=covering, remade=wanted, owns=owns, restored=back, strategy=strategy),
+        marks=Marks(
+            actions=actions,
+            covered=covering,
+            remade=wanted,
+            owns=owns,
+            restored=back,
+            staying=staying,
+            kept=np.isin(np.arange(len(flagged)), kept),
+            strategy=strategy,
+        ),
         windows=replace(
             windows,
             apart=apart(prepared, actions, windows),
@@ -158,6 +177,7 @@ def schedule(prepared: PlacedBaseline, strategy: Strategy, slack: Slack | None =
 def _left_without_lazy_inline(baseline: Baseline, outputs: Sequence[int]) -> Flags:
     """[kernels] see `decide.lazy_inline`. ``outputs``: blocks of recomputed cells, one of several of a kernel each."""
     left = baseline.of_weights | (baseline.kernels.primitives == DISPATCH) | baseline.lost_splits
+    left |= baseline.sorts_to_send
     left[baseline.maker[list(outputs)]] = True
     return np.asarray(left)
 
@@ -210,8 +230,9 @@ def _parted(prepared: PlacedBaseline, strategy: Strategy) -> list[Own]:
     ]
 
 
-def _unread(baseline: Baseline, sites: Sites, actions: SiteActions, flagged: Flags) -> Unread:
-    site = copied_unread(baseline, sites, actions)
+def _unread(baseline: Baseline, sites: Sites, actions: SiteActions, flagged: Flags, read: Ints) -> Unread:
+    """``read``: kernels of which gradients or what runs again see what they make."""
+    site = copied_unread(baseline, sites, actions, read)
     prefetch = actions.prefetch[site]
     shown = np.where((baseline.num_made > 0) | ~baseline.views, np.arange(len(site)), baseline.below)
     nodes = np.flatnonzero((site >= 0) & (prefetch >= 0) & ~flagged & (baseline.num_made > 0)[shown] & (shown >= 0))

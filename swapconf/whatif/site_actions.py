@@ -183,11 +183,24 @@ def _redistributed(baseline: Baseline, sites: Sites, actions: SiteActions) -> Fl
     return found
 
 
-def copied_unread(baseline: Baseline, sites: Sites, actions: SiteActions) -> Ints:
+def _given(baseline: Baseline, sites: Sites, actions: SiteActions) -> Flags:
+    """[kernels] what is given to a primitive or cell whose recompute was asked for: MindSpore copies that, and finds
+    out later that nothing reads what would be computed from it (measured with 2.9.0: the sum behind a rotary embedding
+    whose last cast is selected, the product in front of a bias, what a rotary product reads)."""
+    asked = np.array([descends(path, actions.roots.get(layer, frozenset())) for layer, path in sites.names] + [False])
+    asked &= actions.again
+    reader, face = baseline.edges
+    is_given = asked[sites.of_node[reader]] & (sites.of_node[face] >= 0) & ~actions.again[sites.of_node[face]]
+    found = np.zeros(len(baseline.kernels), dtype=np.bool_)
+    found[face[is_given]] = True
+    return found & ~baseline.splits & ~baseline.is_read_again
+
+
+def copied_unread(baseline: Baseline, sites: Sites, actions: SiteActions, read: Ints) -> Ints:
     """[kernels] the site whose swap copies a node's output to the host although no gradient reads it, -1 for none: as
     `Sites.of_unread`; so is what a view reads that is to run again, also where that was asked of its communication
     alone: MindSpore then marks the view itself (measured with 2.9.0: the Reshapes of Linears); and what a cast reads
-    that is kept after all.
+    that is kept after all; and what is given to what runs again for nothing. ``read``: kernels that are read again.
 
     A cast is copied only where the MLP of its own layer or a later one starts with a Linear whose Reshape runs again by
     itself, not with a cell around it (measured with 2.9.0 on Qwen3: `mlp` or `mlp.linear_fc1` recomputed in each of
@@ -205,4 +218,6 @@ def copied_unread(baseline: Baseline, sites: Sites, actions: SiteActions) -> Int
         last = baseline.kernels.layer[alone].max(initial=-1)
         casts = (found >= 0) & ~viewed & (baseline.kernels.primitives == "Cast") & (baseline.kernels.layer > last)
         found = np.where(casts, -1, found)
-    return found
+    given = _given(baseline, sites, actions)
+    given[read] = False
+    return np.where(given, sites.of_node, found)

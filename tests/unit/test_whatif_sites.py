@@ -344,7 +344,8 @@ def test_casts_move_for_nothing_only_up_to_the_last_mlp_whose_reshape_runs_again
         cells=("mlp",),
         roots={layer: frozenset({"mlp" if layer in roots else "mlp.linear_fc1.reshape"}) for layer in ("0", "1")},
     )
-    found = copied_unread(of_kernels(kernels, [(0, 1), (1, 2), (2, 3)]), sites, actions)
+    read = np.array([2 * int(layer) for layer in roots], dtype=np.int64)
+    found = copied_unread(of_kernels(kernels, [(0, 1), (1, 2), (2, 3)]), sites, actions, read)
     assert (found[[0, 2]] >= 0).tolist() == copied
 
 
@@ -366,6 +367,17 @@ def test_what_an_excluded_norm_reads_stays_and_so_does_the_sum_that_a_cell_witho
     assert staying(handed_on={4, 5}) == [4], "the second sum goes to the next layer"
 
 
+@pytest.mark.parametrize(("read", "kept"), [([], [0]), ([0], [])])
+def test_what_is_given_to_what_runs_again_for_nothing_is_copied_for_nothing(read: list[int], kept: list[int]) -> None:
+    """A product in front of a bias; ``read``: what is needed again, and so copied for that."""
+    kernels = forward(("linear",) * 3, ("MatMul", "Add", "Transpose"))
+    sites = sites_of(tuple(("0", f"linear.{name}") for name in ("matmul", "bias_add", "transpose")), range(3))
+    again = np.array([False, True, False, False])
+    actions = actions_of(3, again=again, roots={"0": frozenset({"linear.bias_add"})})
+    found = copied_unread(of_kernels(kernels, [(0, 1), (1, 2)]), sites, actions, np.array(read, dtype=np.int64))
+    assert list(np.flatnonzero(found >= 0)) == kept
+
+
 @pytest.mark.parametrize(("alone", "kept"), [(True, [0]), (False, [])])
 def test_what_an_add_reads_that_runs_again_by_itself_for_a_type_is_copied_for_nothing(
     alone: bool, kept: list[int]
@@ -374,7 +386,9 @@ def test_what_an_add_reads_that_runs_again_by_itself_for_a_type_is_copied_for_no
     kernels = forward(("rotary",) * 3, ("Mul", "AddExt", "Cast"))
     sites = sites_of(names, range(3))
     actions = actions_of(
-        3, again=np.array([False, True, False, False]), roots={"0": frozenset({"rotary.add" if alone else "rotary"})}
+        3,
+        again=np.array([not alone, True, not alone, False]),
+        roots={"0": frozenset({"rotary.add" if alone else "rotary"})},
     )
-    found = copied_unread(of_kernels(kernels, [(0, 1), (1, 2)]), sites, actions)
+    found = copied_unread(of_kernels(kernels, [(0, 1), (1, 2)]), sites, actions, np.array([], dtype=np.int64))
     assert list(np.flatnonzero(found >= 0)) == kept
