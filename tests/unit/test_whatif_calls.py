@@ -5,6 +5,9 @@ Each graph reads from left to right: the forward pass, the barrier, the backward
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
 import numpy as np
 
 from swapconf.trace.launch_graph import NO_NODE, LaunchGraph
@@ -31,7 +34,9 @@ class Graph:
     def tie(self, value: int) -> int:
         return self.add("Depend", "", value, self.barrier)
 
-    def met(self, results: int, *entered: int) -> Met:
+    def met(
+        self, results: int, *entered: int, apart: Collection[str] = (), given: Mapping[int, Sequence[int]] | None = None
+    ) -> Met:
         graph = LaunchGraph(
             name=tuple(self.names),
             primitive=tuple(self.primitive),
@@ -49,10 +54,12 @@ class Graph:
             value=lambda tie: self.inputs[tie][0],
             is_tie=lambda node: self.primitive[node] == "Depend",
             entered=entered,
+            apart=apart,
+            given=given or {},
         ).met()
 
-    def captured(self, results: int) -> list[str]:
-        return [self.names[node] for node in self.met(results).captured]
+    def captured(self, results: int, **more: Any) -> list[str]:
+        return [self.names[node] for node in self.met(results, **more).captured]
 
 
 def test_who_is_met_names_first_what_it_reads_itself_and_the_last_of_its_inputs_is_met_first() -> None:
@@ -83,6 +90,18 @@ def test_the_gradients_of_a_node_are_met_together_and_what_a_product_reads_is_be
     embedding = graph.add("Cast", "", of_input)
     results = graph.add("MakeTuple", "", of_weight, embedding)
     assert graph.captured(results) == ["before", "data", "weight"]
+    assert graph.captured(results, apart=["7"]) == ["weight", "before", "data"]
+
+
+def test_a_recomputed_cell_is_called_as_a_whole_with_what_it_is_given_the_last_first() -> None:
+    graph = Graph()
+    data, scale, mask = (graph.add("Cast", name) for name in ("data", "scale", "mask"))
+    given = [graph.tie(data), graph.tie(scale)]
+    inner = graph.add("Exp", "", given[1])
+    outer = graph.add("Mul", "", inner, given[0])
+    end = graph.add("MulGrad", "", graph.add("Neg", "", outer), graph.tie(mask))
+    assert graph.captured(end) == ["mask", "data", "scale"]
+    assert graph.captured(end, given=dict.fromkeys((inner, outer), given)) == ["mask", "scale", "data"]
 
 
 def test_the_reader_that_is_met_first_is_the_one_that_leads_back_from_what_was_captured_first() -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from swapconf.trace.launch_graph import DEPEND, LOAD, NO_NODE, SAME_VALUE, STATE, TUPLE
+from swapconf.trace.launch_graph import DEPEND, ITEM, LOAD, NO_NODE, SAME_VALUE, STATE, TUPLE
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.graph.asked import NO_CELL, Asked, Part
 from swapconf.whatif.graph.constants import Constants
@@ -44,6 +45,28 @@ class Again:
     weights: dict[int, int] = field(default_factory=dict)
     _copies: dict[tuple[int, Part], int] = field(default_factory=dict)
     _weight_of: dict[int, int] = field(default_factory=dict)
+    _tied_states: dict[tuple[int, int], int] = field(default_factory=dict)
+
+    def given(self) -> dict[int, tuple[int, ...]]:
+        """By node that runs again in a recomputed cell what that cell is given, in the order of the forward pass."""
+        parts: defaultdict[Part, list[int]] = defaultdict(list)
+        for (_, part), node in self._copies.items():
+            if part.cell != NO_CELL:
+                parts[part].append(node)
+        found = dict[int, tuple[int, ...]]()
+        for members in parts.values():
+            read = {one for node in members for one in self.nodes.inputs[node] if self._is_tied(one)}
+            given = tuple(sorted(read.difference(members), key=self._made_by))
+            found |= dict.fromkeys(members, given)
+        return found
+
+    def _is_tied(self, node: int) -> bool:
+        return node >= self.nodes.count and self.nodes.primitive[node] == DEPEND
+
+    def _made_by(self, node: int) -> int:
+        while node != NO_NODE and self.nodes.primitive[node] in (DEPEND, LOAD, ITEM):
+            node = self.nodes.inputs[node][0]
+        return node
 
     @cached_property
     def _states(self) -> InnerStates:
@@ -137,7 +160,7 @@ class Again:
             found.append(seen)
             has_copies |= is_copy
         if part.cell != NO_CELL:
-            return found
+            return found if self.asked.run.is_inlined or has_copies else self._first_tied(found, kernel, part)
         if self._reads_weight(node, kernel) and new >= self.nodes.count:
             found[0] = self._weight(node, kernel, barrier)
         return found if has_copies else self._gated_first(found, self.gates.of(kernel, part))
@@ -148,6 +171,28 @@ class Again:
         if gate != NO_NODE and inputs:
             inputs[place] = self.nodes.tied(inputs[place], gate)
         return inputs
+
+    def _first_tied(self, inputs: list[int], kernel: int, part: Part) -> list[int]:
+        """Without lazy inline what begins in a recomputed cell waits with what it reads first, also if that is a
+        constant, or with the state that this is read in."""
+        gate, value = self.gates.of(kernel, part), next(iter(inputs), NO_NODE)
+        if (
+            gate == NO_NODE
+            or not inputs
+            or (value != NO_NODE and self.nodes.primitive[value] == DEPEND and value >= self.nodes.count)
+        ):
+            return inputs
+        return [self._tied_in_state(value, gate), *inputs[1:]]
+
+    def _tied_in_state(self, value: int, gate: int) -> int:
+        nodes = self.nodes
+        state = nodes.inputs[value][1] if value != NO_NODE and nodes.primitive[value] == DEPEND else NO_NODE
+        if state == NO_NODE or nodes.primitive[state] != STATE:
+            return self.ties.gated(value, gate)
+        if (state, gate) not in self._tied_states:
+            called = self.ties.state(NO_NODE, gate)
+            self._tied_states[state, gate] = nodes.add(STATE, (called, *nodes.inputs[state][1:]))
+        return self.ties.gated(nodes.inputs[value][0], self._tied_states[state, gate])
 
     def _is_norm_alone(self, node: int, kernel: int) -> bool:
         """It reads the sum that was kept."""
@@ -236,6 +281,8 @@ class Again:
         gate = self.gates.of(kernel, part) if part.cell != NO_CELL else NO_NODE
         if gate == NO_NODE:
             return self._behind(value, barrier)
+        if not self.asked.run.is_inlined:  # what is gathered is no parameter
+            return self.ties.gated(value, gate) if self.asked.run.source(value)[0] == NO_NODE else value
         return self._states.loaded(value, kernel, barrier, part)
 
     def _behind(self, value: int, barrier: int) -> int:
@@ -245,12 +292,12 @@ class Again:
         """What a recomputed cell is given waits; what was made in it, as what was left out of it, does not with lazy
         inline, but where the cell hands it out in the state in which it read its parameters: what runs again reads
         these behind the gate. The sum that a fused norm makes for the layer before is given, too."""
-        if part.cell == NO_CELL:
+        if part.cell == NO_CELL or not self.asked.run.is_inlined:
             return seen
         made, baseline = self.asked.run.kernel_of.get(source, -1), self.asked.prepared.baseline
         if self.slices.is_sliced(made, item):
             return self.slices.gathered(seen, self.gates.of(kernel, part), self.asked.row(source, item))
-        is_inside = made >= 0 and self.asked.run.is_inlined and self.asked.is_under(part.cell, made)
+        is_inside = made >= 0 and self.asked.is_under(part.cell, made)
         is_inside = is_inside and not baseline.rootless[made]
         is_inside = is_inside and not self.nodes.waits_for_state(seen)
         is_inside = is_inside and not (item == SUM and self._is_norm_alone(source, made))

@@ -13,6 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import SequenceMatcher
+from types import MappingProxyType
 
 from swapconf.trace.launch_graph import DEPEND, ITEM, LOAD, NO_NODE, STATE
 from swapconf.whatif.graph.nodes import COPY, Nodes
@@ -52,12 +53,14 @@ class Handed:
         explained: Those whose place the order tells in which they are captured. ``late``: those behind all of these,
             which later passes of MindSpore captured.
         readers: See `Met`.
+        apart: See `Search`.
     """
 
     known: tuple[int, ...]
     explained: frozenset[int]
     late: frozenset[int]
     readers: Mapping[int, Sequence[int]] = field(default_factory=dict)
+    apart: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, known: tuple[int, ...], captured: Sequence[int]) -> Handed:
@@ -77,7 +80,8 @@ class Search:
     """For what the backward pass behind ``barrier`` captures, from its ``results`` on.
 
     ``value``: what stands behind a tie to the barrier. ``entered``: what is captured from where the forward pass is
-    searched, too. ``is_tie``: see `RunGraph.is_tie`.
+    searched, too. ``is_tie``: see `RunGraph.is_tie`. ``apart``: numbers of nodes whose gradients stand in no tuple.
+    ``given``: by node of a recomputed cell, which is called as a whole, what that is given.
     """
 
     def __init__(
@@ -89,15 +93,34 @@ class Search:
         value: Callable[[int], int],
         is_tie: Callable[[int], bool] = lambda node: True,
         entered: Collection[int] = (),
+        apart: Collection[str] = (),
+        given: Mapping[int, Sequence[int]] = MappingProxyType({}),
     ) -> None:
         self._nodes, self._call, self._number, self._value = nodes, call, number, value
-        self._is_tie, self._entered = is_tie, entered
+        self._is_tie, self._entered, self._given = is_tie, entered, given
         self._is_parameter: dict[int, bool] = {}
         self._ends = self._gradients()
+        self.shared = self._shared()
+        for number in apart:
+            self._ends.pop(number, None)
         self._stack: list[int] = []
         self._captured: dict[int, None] = {}
         self._forward = set[int]()
         self._readers: defaultdict[int, list[int]] = defaultdict(list)
+
+    def _shared(self) -> dict[str, frozenset[int]]:
+        """By number of a node with several gradients the nodes of the forward pass that these read."""
+        nodes = self._nodes
+        return {
+            number: frozenset(
+                source(nodes, self._value(given))
+                for end in ends
+                for given in nodes.inputs[end]
+                if given != NO_NODE and self._is_captured(given) and not self._of_parameter(self._value(given))
+            )
+            for number, ends in self._ends.items()
+            if len(ends) > 1
+        }
 
     def met(self) -> Met:
         met = set[int]()
@@ -127,7 +150,7 @@ class Search:
             if given in (NO_NODE, self._call.barrier):
                 continue
             if not self._is_captured(given):
-                self._stack.append(given)
+                self._stack += map(self._arriving, self._given.get(given, (given,)))
                 continue
             value = self._value(given)
             if value == NO_NODE:
@@ -138,6 +161,11 @@ class Search:
                 continue
             self._capture(made)
             self._stack += [made] if made in self._entered else []
+
+    def _arriving(self, given: int) -> int:
+        """What a recomputed cell is given may be handed to the call as it is."""
+        value = self._value(given) if self._is_captured(given) else NO_NODE
+        return given if value == NO_NODE else ~source(self._nodes, value)
 
     def _meet_forward(self, node: int) -> None:
         for given in self._nodes.inputs[node]:

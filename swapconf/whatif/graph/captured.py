@@ -23,10 +23,11 @@ _NEAR = 2  # neighbours beside which a value stays that the search does not expl
 
 @dataclass(frozen=True, eq=False)
 class Captures:
-    """``nodes``: those of a strategy."""
+    """``nodes``: those of a strategy. ``given``: see `Again.given`."""
 
     run: RunGraph
     nodes: Nodes
+    given: Mapping[int, Sequence[int]]
 
     def sort(self, tuples: Mapping[int, list[int]], moved: Mapping[int, int]) -> dict[int, list[int]]:
         """``tuples``: by tuple of saved values what it is to hold. ``moved``: by value its copy on the host."""
@@ -42,13 +43,16 @@ class Captures:
     def _sorted(self, saved: int, held: Sequence[int], original: Mapping[int, int]) -> list[int]:
         handed = self.run.handed[saved]
         call, number = self.run.calls[saved], self.run.graph.forward_unique
-        captured = Search(self.nodes, call, number=number, value=self._value).met().captured
+        search = Search(self.nodes, call, number=number, value=self._value, apart=handed.apart, given=self.given)
+        captured = search.met().captured
         rank = {made: turn for turn, made in enumerate(captured)}
 
         def is_free(value: int) -> bool:
             made, first = source(self.nodes, value), source(self.nodes, original.get(value, value))
-            if made not in rank or first in handed.late or self.nodes.primitive[first] in _LATER:
+            if made not in rank or first in handed.late:
                 return False
+            if self.nodes.primitive[first] in _LATER:
+                return first in handed.explained
             return value in original or first in handed.explained or first not in handed.known
 
         free = sorted(filter(is_free, held[1:]), key=lambda value: rank[source(self.nodes, value)])

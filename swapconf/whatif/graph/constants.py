@@ -1,8 +1,9 @@
 """What recomputed cells make of constants, such as the halves of a rotary table -> nodes for the backward pass.
 
 MindSpore 2.9.0 makes the node again for the recomputed cells of all layers and micro-batches together, in stages of a
-pipeline in front of the last for each micro-batch, without lazy inline for each layer: it waits for nothing, as it
-reads a constant alone, and that constant lies on the device once more (measured).
+pipeline in front of the last for each micro-batch, without lazy inline for each layer. With lazy inline it waits for
+nothing, as it reads a constant alone, and that constant lies on the device once more; without, it waits as what runs
+again does (measured).
 """
 
 from __future__ import annotations
@@ -15,8 +16,10 @@ import numpy as np
 from swapconf.trace.launch_graph import NO_NODE
 from swapconf.trace.lifetimes import CATEGORIES, Category
 from swapconf.whatif.graph.asked import NO_CELL, Asked
+from swapconf.whatif.graph.gates import Gates
 from swapconf.whatif.graph.nodes import Nodes
 from swapconf.whatif.graph.tables import Tables
+from swapconf.whatif.graph.ties import Ties
 from swapconf.whatif.prepare import ALIGNMENT
 
 _CONSTANT = CATEGORIES.index(Category.CONSTANT)
@@ -31,6 +34,8 @@ class Constants:
     asked: Asked
     nodes: Nodes
     tables: Tables
+    ties: Ties
+    gates: Gates
     kernel_of: dict[int, int] = field(default_factory=dict)
     _made: dict[tuple[int, int], int] = field(default_factory=dict)
 
@@ -41,7 +46,8 @@ class Constants:
         is_inside = self.asked.root[reader] != NO_CELL or self.asked.is_left_out(reader)
         if not is_inside or not self._is_constant(source):
             return NO_NODE
-        return self.tables.shown(value, self._copy(source, self._sharing(reader)))
+        gate = NO_NODE if self.asked.run.is_inlined else self.gates.of(reader, self.asked.part(reader))
+        return self.tables.shown(value, self._copy(source, self._sharing(reader), gate))
 
     def _sharing(self, reader: int) -> int:
         """The same for all that have one copy."""
@@ -57,13 +63,16 @@ class Constants:
         kernels = self.asked.prepared.baseline.kernels
         return bool(kernels.backward[kernels.primitives == "Receive"].any())
 
-    def _copy(self, source: int, sharing: int) -> int:
+    def _copy(self, source: int, sharing: int, gate: int) -> int:
+        """``gate``: what the first input waits for."""
         if (source, sharing) not in self._made:
             run, nodes = self.asked.run, self.nodes
             inputs = [
-                given if given == NO_NODE else self.tables.shown(given, self._copy(run.source(given)[0], sharing))
+                given if given == NO_NODE else self.tables.shown(given, self._copy(run.source(given)[0], sharing, gate))
                 for given in run.graph.inputs[source]
             ]
+            if inputs[:1] == [NO_NODE]:
+                inputs[0] = self.ties.gated(NO_NODE, gate)
             new = nodes.add(nodes.primitive[source], inputs, nodes.name[source])
             self._made[source, sharing] = new
             self.kernel_of[new] = run.kernel_of[source]
@@ -87,7 +96,7 @@ class Constants:
         found = list[int]()
         known = {kernel: node for node, kernel in self.kernel_of.items()}
         for kernel, node in known.items():
-            if any(given != NO_NODE for given in self.nodes.inputs[node]):
+            if any(given != NO_NODE and given < self.nodes.count for given in self.nodes.inputs[node]):
                 continue
             parts = blocks.size_bytes[baseline.made[kernel]]
             more = parts.sum() - blocks.size_bytes[constants]

@@ -14,6 +14,7 @@ from functools import cached_property
 from swapconf.trace.launch_graph import NO_NODE, TUPLE
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.graph.asked import NO_CELL, Asked, Part
+from swapconf.whatif.graph.components import Components
 from swapconf.whatif.graph.nodes import Nodes
 
 _SUMS = frozenset({"AddN", "Add"})  # of gradients, which have no number of their own
@@ -29,19 +30,18 @@ class Gates:
     nodes: Nodes
     _cells: dict[Part, int] = field(default_factory=dict)
     _chains: dict[tuple[int, int], int] = field(default_factory=dict)
+    _given: dict[tuple[int, ...], int] = field(default_factory=dict)
 
     def of(self, kernel: int, part: Part) -> int:
         """NO_NODE where it waits for nothing."""
         if part.cell != NO_CELL:
-            return self._cell(part)
+            return self._cell(part) if self.asked.run.is_inlined else self._component(kernel, part)
         key = kernel, part.passing if kernel in self.asked.shared else -1
         if key not in self._chains:
             self._chains[key] = self._chain(kernel, part)
         return self._chains[key]
 
     def _cell(self, part: Part) -> int:
-        if part not in self._cells and not self.asked.run.is_inlined and (first := self._first_of(part)):
-            self._cells[part] = self.nodes.add(TUPLE, first)
         if part not in self._cells:
             found = self._arriving(part) or self._first_read(part)
             if found and self.asked.returns_tuple(part):
@@ -49,13 +49,17 @@ class Gates:
             self._cells[part] = self.nodes.add(TUPLE, (*found, *found)) if found else NO_NODE
         return self._cells[part]
 
-    def _first_of(self, part: Part) -> tuple[int, ...]:
-        """The first gradient in a cell that waits for that of the loss."""
-        run, waits = self.asked.run, self.asked.prepared.baseline.waits
-        kernels = (
-            kernel for kernel, node in self._by_pass.get(part.passing, ()) if self.asked.is_under(part.cell, node)
-        )
-        return tuple(run.node_of[kernel] for kernel in kernels if waits[kernel])[:1]
+    def _component(self, kernel: int, part: Part) -> int:
+        given = self._components.gate(kernel, part)
+        if not given:
+            return self._cell(part)
+        if given not in self._given:
+            self._given[given] = self.nodes.add(TUPLE, given)
+        return self._given[given]
+
+    @cached_property
+    def _components(self) -> Components:
+        return Components(self.asked, self._by_pass)
 
     def _arriving(self, part: Part) -> tuple[int, ...]:
         """The gradients of the output of a cell: what the first gradient of an output reads that is not of the cell,
@@ -201,6 +205,7 @@ class Gates:
             for reader in sorted(set(readers))
             for given in self._all_besides(reader)
             if asked.row(*asked.run.origin(given)) not in rows  # a view of what runs again
+            and asked.run.kernel_of.get(given) not in readers  # which reads it itself
         ]
         return self.nodes.add(TUPLE, tuple(dict.fromkeys(found))) if found else NO_NODE
 

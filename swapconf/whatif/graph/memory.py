@@ -4,12 +4,13 @@ A block is held from the launch of its kernel to that of its last reader. What a
 main stream waits for that one (see `streams.released`); it also waits before each Send for what that stream did before.
 What is copied to the host is held until 3 N launches behind the copy, as in `swap.freed`. What the baseline holds
 longer than that is held as long. A view of a parameter has a block of its own where the backward pass is handed it, and
-none where it is handed what was copied to the host (measured with MindSpore 2.9.0: weights of experts).
+none where it is handed what was copied to the host; so has one that a gradient turns (measured with MindSpore 2.9.0:
+weights of experts).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -17,12 +18,12 @@ from typing import NamedTuple
 import numpy as np
 
 from swapconf.trace.columns import Ints
-from swapconf.trace.launch_graph import ITEM, LOAD, NO_NODE, SAME_VALUE, TUPLE
+from swapconf.trace.launch_graph import DEPEND, ITEM, LOAD, NO_NODE, SAME_VALUE, TUPLE
 from swapconf.trace.launch_order import launched
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.graph.nodes import MOVE
 from swapconf.whatif.graph.strategy_graph import StrategyGraph
-from swapconf.whatif.laid_out import SUM
+from swapconf.whatif.laid_out import GRADIENT_VIEW, SUM
 from swapconf.whatif.streams import released
 
 SEND = "Send"
@@ -183,18 +184,48 @@ class _Launched:
 
     @cached_property
     def _merged(self) -> frozenset[int]:
+        """Views that had a block of their own, and show what they read now."""
+        made, kernel_of = self._baseline.made, self._run.kernel_of
+        return frozenset(
+            node for node in (*self._no_longer_saved, *self._no_longer_turned) if made.get(kernel_of[node])
+        )
+
+    @property
+    def _no_longer_saved(self) -> Iterator[int]:
         """Views of parameters that no backward pass is handed any more."""
         run, nodes = self._run, self._nodes
         before = {value for saved in run.saved for value in run.graph.inputs[saved]}
         gone = before - {value for saved in run.saved for value in nodes.inputs[saved]}
-        return frozenset(
-            node
-            for node in gone & run.kernel_of.keys()
-            if nodes.primitive[node] in VIEWS
-            and run.graph.primitive[run.graph.inputs[node][0]] == LOAD
-            and self._baseline.made.get(run.kernel_of[node])
-            and node in self._turn
-        )
+        for node in gone & run.kernel_of.keys() & self._turn.keys():
+            if nodes.primitive[node] in VIEWS and run.graph.primitive[run.graph.inputs[node][0]] == LOAD:
+                yield node
+
+    @property
+    def _no_longer_turned(self) -> Iterator[int]:
+        """Views in the forward pass that no gradient turns any more: what is to be turned lies for itself."""
+        run, nodes = self._run, self._nodes
+        before = self._turned(range(nodes.count), run.graph.primitive, run.graph.inputs, run.graph.item)
+        if before:
+            now = self._turned(self.order, nodes.primitive, nodes.inputs, nodes.item)
+            yield from (node for node in before - now if node in self._turn and not run.is_backward(node))
+
+    def _turned(
+        self,
+        order: Iterable[int],
+        primitive: Sequence[str],
+        inputs: Sequence[Sequence[int]],
+        item: Sequence[int] | Ints,
+    ) -> set[int]:
+        """Views that a gradient turns, of a graph."""
+        found = set[int]()
+        for node in order:
+            value = inputs[node][0] if primitive[node] == GRADIENT_VIEW else NO_NODE
+            while value != NO_NODE and primitive[value] in {DEPEND, ITEM}:
+                is_saved = primitive[value] == ITEM and inputs[value][0] in self._run.saved
+                value = inputs[inputs[value][0]][int(item[value])] if is_saved else inputs[value][0]
+            if value != NO_NODE and primitive[value] in VIEWS:
+                found.add(value)
+        return found
 
     def _rows(self, node: int) -> list[int]:
         """The rows that the blocks of a kernel are like."""

@@ -21,6 +21,7 @@ from swapconf.whatif.parted import User
 
 ADD = "Add"  # that is not fused with a norm
 _NORM = "RmsNorm"
+_TABLES = frozenset({"Cos", "Sin"})  # of a rotary embedding, for queries and keys
 _OF_ROUTERS = ("MeanExt", "GatherD")  # for the loss, and of the scores of the experts that are chosen
 
 
@@ -160,7 +161,7 @@ class Moves:
         if value >= self.nodes.count:
             return True
         kernel = kernel_of.get(value, -1)
-        if kernel in self.asked.shared:
+        if kernel in self.asked.shared or self.nodes.primitive[value] in _TABLES:
             return True
         if kernel < 0 or not kernels.is_lost[kernel] or self.nodes.primitive[value] not in VIEWS:
             return False

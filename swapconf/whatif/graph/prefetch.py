@@ -18,6 +18,8 @@ from swapconf.trace.launch_order import turns
 from swapconf.whatif.graph.nodes import MOVE, Nodes
 from swapconf.whatif.graph.run_graph import RunGraph
 
+_SCALE = "Reciprocal"  # of the gradients
+
 
 class _Tie(NamedTuple):
     copy: int
@@ -39,7 +41,8 @@ def prefetched(nodes: Nodes, run: RunGraph, prefetch: Ints, back: Mapping[int, i
 
 @dataclass(frozen=True, kw_only=True)
 class _Ordered:
-    """``order``: all kernels, ``computed``: those that are no copies; and where each of them stands."""
+    """``order``: all kernels, ``computed``: those that are no copies; and where each of them stands. In a step of one
+    micro-batch MindSpore counts one more in front of the scale of the gradients, that it removes later (measured)."""
 
     nodes: Nodes
     run: RunGraph
@@ -51,7 +54,12 @@ class _Ordered:
 
     @classmethod
     def of(cls, nodes: Nodes, run: RunGraph, order: Sequence[int]) -> _Ordered:
-        computed = [node for node in order if nodes.primitive[node] != MOVE]
+        computed = list[int]()
+        for node in order:
+            if nodes.primitive[node] == _SCALE and len(run.barriers) == 1:
+                computed.append(NO_NODE)
+            if nodes.primitive[node] != MOVE:
+                computed.append(node)
         readers: dict[int, list[tuple[int, int]]] = {}
         for node, inputs in enumerate(nodes.inputs):
             for turn, given in enumerate(inputs):
@@ -78,14 +86,14 @@ class _Ordered:
         behind = self.place_computed[self.order[reader]] - 1 - far
         if behind < 0:  # MindSpore reads in front of a vector here, see `underflow`
             return None
+        behind += self.computed[behind] == NO_NODE
         least = self._least(copy)
         if self.place[self.computed[behind]] < least:
             while self.nodes.primitive[self.order[least]] == MOVE:
                 least += 1
             behind = self.place_computed[self.order[least]]
-        if behind + 1 >= len(self.computed):
-            return None
-        return _Tie(copy, self.computed[behind], self.computed[behind + 1])
+        near = [node for node in self.computed[behind : behind + 3] if node != NO_NODE]
+        return _Tie(copy, *near[:2]) if len(near) > 1 else None
 
     def _first_reader(self, copy: int) -> int | None:
         found: int | None = None

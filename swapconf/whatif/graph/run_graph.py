@@ -8,6 +8,7 @@ value that is handed to a call is tied to that by a ``Depend``. What a forward p
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -21,6 +22,8 @@ from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.graph.calls import Call, Handed, Search, source
 from swapconf.whatif.graph.nodes import COPY, Nodes
 from swapconf.whatif.shared import served
+
+_NUMBERS = re.compile(r"\d+")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -194,13 +197,16 @@ class RunGraph:
 
     @cached_property
     def calls(self) -> dict[int, Call]:
-        """By tuple of saved values the call that reads them; not the last one of a step, whose results nothing waits
-        for."""
+        """By tuple of saved values the call that reads them; of several not the last one of a step, whose results
+        nothing waits for."""
         inputs = self.graph.inputs
         barriers = [(barrier, inputs[inputs[barrier][0]][1]) for barrier in sorted(self.barriers)]
+        pairs = [(barrier, results) for (barrier, _), (_, results) in pairwise(barriers)]
+        if len(barriers) == 1 and len(others := set(self.saved - self.forward_tuples)) == 1:
+            pairs.append((barriers[0][0], others.pop()))
         return {
             self.saved_behind[barrier]: Call(barrier=barrier, results=results)
-            for (barrier, _), (_, results) in pairwise(barriers)
+            for barrier, results in pairs
             if barrier in self.saved_behind and results not in self.forward_tuples
         }
 
@@ -215,11 +221,20 @@ class RunGraph:
 
         nodes, number = Nodes(self.graph), self.graph.forward_unique
         known = tuple(dict.fromkeys(source(nodes, one) for one in nodes.inputs[saved][1:] if one != NO_NODE))
-        captured = Search(nodes, call, number=number, value=value).met().captured
-        handed = Handed.of(known, captured)
+        kinds = defaultdict[tuple[str, ...], set[str]](set)
+        for one, read in Search(nodes, call, number=number, value=value).shared.items():
+            kinds[tuple(sorted({_NUMBERS.sub("", self.graph.name[node]) for node in read}))].add(one)
+        handed, apart = None, frozenset[str]()
+        for kind in (set[str](), *kinds.values()):
+            tried = apart.symmetric_difference(kind)
+            captured = Search(nodes, call, number=number, value=value, apart=tried).met().captured
+            found = Handed.of(known, captured)
+            if handed is None or len(found.explained) > len(handed.explained):
+                handed, apart = found, tried
+        assert handed is not None
         entered = set(known) - handed.late
-        met = Search(nodes, call, number=number, value=value, is_tie=self.is_tie, entered=entered).met()
-        return replace(handed, readers=met.readers)
+        met = Search(nodes, call, number=number, value=value, is_tie=self.is_tie, entered=entered, apart=apart).met()
+        return replace(handed, readers=met.readers, apart=apart)
 
     def met_first(self, value: int, readers: Iterable[int]) -> int:
         """Of the readers of a value the one that MindSpore meets first; `NO_NODE` where that is not known. What is

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
 
 import numpy as np
 
-from swapconf.trace.launch_graph import LOAD, NO_NODE, TUPLE
+from swapconf.trace.launch_graph import ITEM, LOAD, NO_NODE, STATE, TUPLE
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.graph.again import Again
 from swapconf.whatif.graph.asked import NO_CELL, Asked
@@ -27,6 +27,7 @@ from swapconf.whatif.graph.ties import Ties
 from swapconf.whatif.swap import Windows
 
 _ADDS = "AssignAdd"
+_SUM, _EXPERTS = "AddN", ".experts"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -73,7 +74,7 @@ class _Building:
         self._tables = Tables(asked, self._nodes)
         self._gates = Gates(asked, self._nodes)
         self._moves = Moves(asked, self._nodes, self._ties, self._tables.made)
-        self._constants = Constants(asked, self._nodes, self._tables)
+        self._constants = Constants(asked, self._nodes, self._tables, self._ties, self._gates)
         self._slices = Slices(asked, self._nodes, self._ties)
         self._again = Again(
             asked, self._nodes, self._ties, self._gates, self._moves, self._tables, self._constants, self._slices
@@ -91,12 +92,14 @@ class _Building:
                 self._read(self._run.node_of[kernel], kernel)
         for node in (node for node in self._run.node_of if self._nodes.primitive[node] == _ADDS):
             self._gate_sum(node)
+        self._turn_sums_of_experts()
         self._gates_see_returned()
         self._merge_twins()
         windows = self._asked.windows
         for window in np.flatnonzero(windows.unread & (windows.face < self._run.count)).tolist():
             self._moves.unread(window)
-        self._ties.save({self._nodes.inputs[node][0]: node for node in self._moves.out.values()})
+        moved = {self._nodes.inputs[node][0]: node for node in self._moves.out.values()}
+        self._ties.save(moved, self._again.given() if self._run.is_inlined else {})
         States(self._asked, self._nodes).tie()
         CellStates(self._asked, self._nodes).tie()
         back = {node: window for (window, _), node in self._moves.back.items()}
@@ -183,6 +186,22 @@ class _Building:
             else:
                 inputs[place] = self._seen(given, kernel)
 
+    def _turn_sums_of_experts(self) -> None:
+        """Of what experts and their router read alike MindSpore adds the gradients in the order in which it meets the
+        two; experts that are recomputed for themselves are called, and met last (measured with 2.9.0: Qwen3-MoE)."""
+        run, kernels = self._run, self._asked.prepared.baseline.kernels
+        roots = {layer: {path for path in asked if path.endswith(_EXPERTS)} for layer, asked in self._roots.items()}
+        for node, kernel in run.kernel_of.items():
+            layer = kernels.layer[kernel]
+            if run.graph.primitive[node] == _SUM and layer >= 0:
+                name = self._asked.prepared.baseline.layers.name(int(layer))
+                if f"{kernels.cell[kernel]}{_EXPERTS}" in roots.get(name, ()):
+                    self._nodes.inputs[node].reverse()
+
+    @property
+    def _roots(self) -> Mapping[str, Set[str]]:
+        return self._asked.plan.marks.actions.roots
+
     def _gate_sum(self, node: int) -> None:
         """A sum of gradients is a parameter of the cell, too."""
         inputs = self._nodes.inputs[node]
@@ -203,7 +222,7 @@ class _Building:
             return self._again.loaded(self._dropped[source], node, barrier, asked.part(node))
         made = run.kernel_of.get(source)
         if made is None:
-            return given
+            return self._parameter(value, kernel) if not run.is_inlined else given
         if made in asked.restored:
             return self._restored(made, source)
         if made in self._twins and nodes.primitive[source] not in VIEWS:
@@ -227,12 +246,37 @@ class _Building:
             and (use.again or nodes.primitive[source] in VIEWS)
         ):
             return self._tables.shown(value, self._again.copied(source, barrier, part))
-        seen = given
+        seen = self._taken_out(given) if asked.is_whole(part) and not run.is_inlined else given
         if use.window >= 0:
             seen = self._moves.returned(use.window, barrier)
             for gate in reversed(gates):
                 seen = self._ties.gated(seen, gate)
         return seen if barrier == NO_NODE else self._again.gated(seen, source, forward, part, item)
+
+    def _taken_out(self, given: int) -> int:
+        """Without lazy inline a gradient in a recomputed cell reads one of several outputs as the forward pass takes it
+        out, where it would take it out for itself otherwise."""
+        nodes = self._nodes
+        if nodes.primitive[given] != ITEM:
+            return given
+        (source, *_), item = nodes.inputs[given], nodes.item[given]
+        return min(
+            user for user in self._run.users[source] if nodes.primitive[user] == ITEM and nodes.item[user] == item
+        )
+
+    def _parameter(self, value: int, kernel: int) -> int:
+        """Without lazy inline what a gradient reads of a parameter in a recomputed cell waits as what runs again there
+        does, and so do the states behind it."""
+        forward = self._run.forward_of.get(kernel, kernel)
+        part = self._asked.part(forward)
+        if value == NO_NODE or self._nodes.primitive[value] != LOAD or part.cell == NO_CELL:
+            return value
+        gated = self._again.loaded(value, forward, NO_NODE, part)
+        node = self._run.node_of[kernel]
+        for user in self._run.users[node]:
+            if self._nodes.primitive[user] == STATE and gated != value:
+                self._nodes.inputs[user] = [gated if one == node else one for one in self._nodes.inputs[user]]
+        return gated
 
     def _restored(self, twin: int, node: int) -> int:
         """What the forward pass made, in place of what the model would make again."""

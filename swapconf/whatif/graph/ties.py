@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from swapconf.trace.launch_graph import DEPEND, ITEM, LOAD, NO_NODE, SAME_VALUE
+from swapconf.whatif.graph.alternation import Alternation
 from swapconf.whatif.graph.captured import Captures
 from swapconf.whatif.graph.nodes import Nodes
 from swapconf.whatif.graph.run_graph import RunGraph
@@ -81,11 +82,13 @@ class Ties:
     def state(self, barrier: int, gate: int) -> int:
         """That in which a recomputed cell is called."""
         if gate not in self._states:
-            self._states[gate] = self.nodes.tied(self.nodes.tied(NO_NODE, barrier), gate)
+            called = self.nodes.tied(NO_NODE, barrier) if self.run.is_inlined else NO_NODE
+            self._states[gate] = self.nodes.tied(called, gate)
         return self._states[gate]
 
-    def save(self, moved: dict[int, int]) -> None:
-        """Let each tuple hold what the backward pass reads now. ``moved``: by value its copy on the host."""
+    def save(self, moved: dict[int, int], given: Mapping[int, Sequence[int]]) -> None:
+        """Let each tuple hold what the backward pass reads now. ``moved``: by value its copy on the host. ``given``:
+        see `Again.given`."""
         nodes = self.nodes
         read = self._live()
         kept = {value for (value, _), tie in self._known.items() if tie in read}
@@ -104,9 +107,10 @@ class Ties:
                     new.append(moved[value])
                     fresh.remove(moved[value])
             tuples[saved] = [*new, *(value for value in fresh if value not in new)]
-        for saved, values in Captures(self.run, nodes).sort(tuples, moved).items():
+        for saved, values in Captures(self.run, nodes, given).sort(tuples, moved).items():
             nodes.inputs[saved] = values
         self._count_again()
+        Alternation(self.run, nodes).apply(self._known, read)
 
     def _makers(self, values: Iterable[int]) -> set[int]:
         """Of what is taken out of several outputs: a gradient is handed all of them, whichever it reads."""

@@ -1,0 +1,69 @@
+"""TUPLES of saved values -> which of them the backward pass takes out of the tuple, and which it reads beside it.
+
+MindSpore 2.9.0 removes the taking of a value from a tuple that it knows, and leaves out every other one: from the last
+of those that are read on, one is taken out, the next is read as it is (measured: in all graphs of nine families of
+runs, what the forward pass returns counts as the last). So a strategy that adds a value changes all in front of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from swapconf.trace.launch_graph import ITEM, NO_NODE
+from swapconf.whatif.graph.nodes import Nodes
+from swapconf.whatif.graph.run_graph import RunGraph
+
+
+@dataclass(frozen=True)
+class Alternation:
+    run: RunGraph
+    nodes: Nodes
+
+    def apply(self, ties: Mapping[tuple[int, int], int], live: Collection[int]) -> None:
+        """``ties``: by value and barrier. ``live``: those that are read."""
+        for barrier, saved in self.run.saved_behind.items():
+            mine = {value: tie for (value, behind), tie in ties.items() if behind == barrier and tie in live}
+            unseen = self._unseen(saved, barrier)
+            if unseen is not None:
+                self._alternate(saved, mine, unseen)
+
+    def _alternate(self, saved: int, ties: Mapping[int, int], unseen: Collection[int]) -> None:
+        nodes, is_taken = self.nodes, True
+        for place in _from_the_end(nodes.inputs[saved]):
+            value = nodes.inputs[saved][place]
+            if value not in ties:
+                is_taken ^= value in unseen
+                continue
+            read = nodes.inputs[ties[value]]
+            if is_taken != self._is_taken(read[0], saved, nodes.primitive, nodes.inputs):
+                read[0] = nodes.add(ITEM, (saved,), item=place) if is_taken else value
+            is_taken = not is_taken
+
+    def _unseen(self, saved: int, barrier: int) -> frozenset[int] | None:
+        """Values of a tuple of the baseline that were read when the others were removed, and are not any more; None
+        where that explains nothing."""
+        run, found = self.run, set[int]()
+        values = run.graph.inputs[saved]
+        is_taken, passed = True, list[int]()
+        for place in _from_the_end(values):
+            tie = run.ties.get((values[place], barrier))
+            if tie is None:
+                passed.append(values[place])
+                continue
+            given = run.graph.inputs[tie][0]
+            if self._is_taken(given, saved, run.graph.primitive, run.graph.inputs) != is_taken:
+                if not passed:
+                    return None
+                found.add(passed[-1])
+                is_taken = not is_taken
+            is_taken, passed = not is_taken, []
+        return frozenset(found)
+
+    def _is_taken(self, given: int, saved: int, primitive: Sequence[str], inputs: Sequence[Sequence[int]]) -> bool:
+        return given != NO_NODE and primitive[given] == ITEM and inputs[given][0] == saved
+
+
+def _from_the_end(values: Sequence[int]) -> Iterator[int]:
+    """Places; what stands first counts as the last."""
+    yield from (0, *range(len(values) - 1, 0, -1))

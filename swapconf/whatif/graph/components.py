@@ -1,0 +1,156 @@
+"""PARTS -> COMPONENTS: which nodes of a recomputed cell wait together, without lazy inline.
+
+MindSpore 2.9.0 then looks for nodes that are marked and connected. What is not marked parts them: what sends tokens to
+experts, sorts before that, splits of latent attention, and what is left out. What begins in a component waits for what
+the first gradient that reads from it is given (frontend/optimizer/recompute.cc; measured: Qwen3, Qwen3-MoE, DeepSeek-V3
+and TeleChat3).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from swapconf.trace.columns import Flags
+from swapconf.trace.launch_graph import NO_NODE
+from swapconf.upstream.primitives import VIEWS
+from swapconf.whatif.graph.asked import NO_CELL, Asked, Part
+
+_APART = -1
+_ADDS, _SUM = frozenset({"Add", "AddExt"}), "ReduceSum"
+
+
+@dataclass
+class Components:
+    """``gradients_of``: (gradient, the node of the forward pass), ascending, by the pass of that."""
+
+    asked: Asked
+    gradients_of: Mapping[int, Sequence[tuple[int, int]]]
+    _found: dict[Part, dict[int, int]] = field(default_factory=dict)
+    _gates: dict[tuple[Part, int], tuple[int, ...]] = field(default_factory=dict)
+
+    def gate(self, kernel: int, part: Part) -> tuple[int, ...]:
+        """The gradients that a kernel of the forward pass waits for when it runs again; none where not known."""
+        if part.cell == NO_CELL:
+            return ()
+        if part not in self._found:
+            self._found[part] = self._connected(part)
+        key = part, self._found[part].get(kernel, _APART)
+        if key not in self._gates:
+            self._gates[key] = self._given(*key)
+        return self._gates[key]
+
+    def _given(self, part: Part, component: int) -> tuple[int, ...]:
+        """What the first gradient that reads from a component is given."""
+        members = {node for node, mine in self._found[part].items() if component in (_APART, mine)}
+        mine = (kernel for kernel, node in self.gradients_of.get(part.passing, ()) if node in members)
+        nodes = (self._node(kernel) for kernel in mine)
+        gradients = [(self._turns[node], node) for node in nodes if node in self._turns]
+        reading = {self._node(kernel) for member in members for kernel in self.asked.gradients.get(member, ())}
+        found = [(turn, self._besides(node)) for turn, node in gradients if node in reading or self._sums_up(node)]
+        sums = self._given_to_sums(part, members, gradients)
+        found += [
+            (max(turns), given)
+            for given in sums
+            if (turns := [self._turns[one] for one in given if one in self._turns])
+        ]
+        return min(found, default=(0, ()))[1] or tuple(node for _, node in sorted(gradients)[:1])
+
+    def _given_to_sums(
+        self, part: Part, members: Set[int], gradients: Sequence[tuple[int, int]]
+    ) -> Iterator[tuple[int, ...]]:
+        """Sums are read for their shapes: what MindSpore finds out to be for nothing only later."""
+        baseline, run = self.asked.prepared.baseline, self.asked.run
+        for member in members:
+            if baseline.kernels.primitive[member] not in _ADDS or self._is_output(member, part):
+                continue
+            above = self._above(member)
+            mine = [(turn, node) for turn, node in gradients if run.forward_of[run.kernel_of[node]] in above]
+            if mine:
+                yield tuple(map(self._arrived, self._besides(min(mine)[1])))
+
+    def _arrived(self, node: int) -> int:
+        """A gradient in front of the views of it that belong to no node."""
+        run = self.asked.run
+        kernel, (given, *_) = run.kernel_of.get(node), run.graph.inputs[node]
+        if kernel is None or kernel in run.forward_of or run.graph.primitive[node] not in VIEWS:
+            return node
+        return self._arrived(given) if given != NO_NODE and run.is_gradient(given) else node
+
+    def _is_output(self, member: int, part: Part) -> bool:
+        """Layers with experts hand on their output in a state."""
+        is_whole = self.asked.is_whole(part) and bool(self.asked.prepared.baseline.with_experts[member])
+        return bool(self.asked.plan.marks.kept[member]) and not is_whole
+
+    def _above(self, member: int) -> set[int]:
+        found, stack = set[int](), [member]
+        while stack:
+            new = set(self._sources.get(stack.pop(), ())) - found
+            found |= new
+            stack.extend(new)
+        return found
+
+    @cached_property
+    def _sources(self) -> dict[int, list[int]]:
+        found: defaultdict[int, list[int]] = defaultdict(list)
+        for reader, face in zip(*(column.tolist() for column in self.asked.prepared.baseline.edges), strict=True):
+            found[reader].append(face)
+        return found
+
+    def _node(self, kernel: int) -> int:
+        return self.asked.run.node_of[kernel]
+
+    def _sums_up(self, node: int) -> bool:
+        """The gradient of a sum over a dimension, of what is summed the shape."""
+        run = self.asked.run
+        return self.asked.prepared.baseline.kernels.primitive[run.forward_of[run.kernel_of[node]]] == _SUM
+
+    def _besides(self, node: int) -> tuple[int, ...]:
+        run = self.asked.run
+        given = (one for one in run.graph.inputs[node] if one != NO_NODE and run.is_gradient(one))
+        return tuple(dict.fromkeys(given))
+
+    @cached_property
+    def _turns(self) -> dict[int, int]:
+        """The gradients that wait for that of the loss and lead on to that of the first node in the layers, by the
+        turn in which MindSpore comes to them, from there; to those of weights it comes later."""
+        run, waits = self.asked.run, self.asked.prepared.baseline.waits
+        known = [(node, kernel) for of_pass in self.gradients_of.values() for kernel, node in of_pass if waits[kernel]]
+        stack = [(run.node_of[kernel], False) for node, kernel in known if node == min(known)[0]]
+        seen, order = set[int](), list[int]()
+        while stack:
+            node, is_behind = stack.pop()
+            if is_behind:
+                order.append(node)
+            elif node not in seen:
+                seen.add(node)
+                stack.append((node, True))
+                stack += [(one, False) for one in reversed(run.graph.inputs[node]) if one != NO_NODE]
+        return {node: turn for turn, node in enumerate(order) if node in run.kernel_of and waits[run.kernel_of[node]]}
+
+    def _connected(self, part: Part) -> dict[int, int]:
+        """By kernel the first of its component."""
+        reader, face = self.asked.prepared.baseline.edges
+        inside = self._marked & (self.asked.prepared.baseline.kernels.passing == part.passing)
+        inside &= self.asked.plan.marks.covered.under[part.cell]
+        found = {kernel: kernel for kernel in np.flatnonzero(inside).tolist()}
+
+        def first(kernel: int) -> int:
+            while found[kernel] != kernel:
+                kernel = found[kernel]
+            return kernel
+
+        both = inside[reader] & inside[face]
+        for one, other in zip(reader[both].tolist(), face[both].tolist(), strict=True):
+            low, high = sorted((first(one), first(other)))
+            found[high] = low
+        return {kernel: first(kernel) for kernel in found}
+
+    @cached_property
+    def _marked(self) -> Flags:
+        marks, sites = self.asked.plan.marks, self.asked.prepared.sites
+        return ~marks.staying & ((sites.of_node < 0) | marks.actions.again[sites.of_node])
