@@ -24,7 +24,6 @@ GRADIENT_VIEW = "TransposeExtView"  # of a weight of experts, measured with Mind
 SPLITS = frozenset({"Split", "SplitWithSize"})
 ADD_AND_NORM = "AddRmsNorm"  # what MindSpore makes of an Add that an RmsNorm reads
 DISPATCH = "AlltoAllV"  # of tokens to experts and back, in the code of the model (measured with MindSpore 2.9.0)
-SORT = "SortExt"  # of the same
 EXPERTS = "experts"  # the cell of experts in an MLP
 _TAKING = ".core_attention"  # the end of the path of the cell that is handed query, key and value
 PREDICTING = "transformer_layer"  # the decoder layer in a layer for multi-token prediction
@@ -218,25 +217,6 @@ class LaidOut:
         """[kernels] splits that MindSpore has put in anew, as those of latent attention: their name tells no cell, so
         that nothing asks for them to run again without lazy inline (measured with MindSpore 2.9.0)."""
         return np.asarray(self.splits & self.kernels.is_lost)
-
-    @cached_property
-    def sorts_to_send(self) -> Flags:
-        """[kernels] sorts of the tokens of experts before they are sent. mindformers calls them with a keyword, and
-        MindSpore then makes nodes that tell no cell: see ``lost_splits``. Those of what came are called without, and
-        run again (measured with 2.9.0: Qwen3-MoE and DeepSeek-V3)."""
-        found = (self.kernels.primitives == SORT) & self.kernels.is_lost & (self.kernels.passing >= 0)
-        source = dict[int, list[int]]()
-        if found.any():
-            for reader, face in zip(*(column.tolist() for column in self.edges), strict=True):
-                source.setdefault(reader, []).append(face)
-        for node in np.flatnonzero(found).tolist():
-            above, stack = {node}, [node]
-            while stack:
-                new = set(source.get(stack.pop(), ())) - above
-                above |= new
-                stack.extend(new)
-            found[node] = not any(self.kernels.primitive[one] == DISPATCH for one in above)
-        return np.asarray(found)
 
     @cached_property
     def edges(self) -> tuple[Ints, Ints]:

@@ -16,9 +16,10 @@ from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.cell_outputs import cell_outputs, read_by_others
 from swapconf.whatif.cell_primitives import path_among
 from swapconf.whatif.communicated import communicated, of_views_left_out
-from swapconf.whatif.laid_out import DISPATCH, SUM
+from swapconf.whatif.laid_out import SUM
 from swapconf.whatif.lazy_inline import barred
 from swapconf.whatif.loss import head_first
+from swapconf.whatif.not_inlined import left
 from swapconf.whatif.opening import opened
 from swapconf.whatif.parted import Own, cells_of, flags, kinds, own_views, parted, stand_ins
 from swapconf.whatif.placed import PlacedBaseline
@@ -97,7 +98,7 @@ def schedule(prepared: PlacedBaseline, strategy: Strategy, slack: Slack | None =
     if strategy.lazy_inline:
         outputs = read_by_others(baseline, outputs, turned(sites, strategy)) if outputs else outputs
     else:
-        staying |= _left_without_lazy_inline(baseline, outputs)
+        staying |= left(baseline, outputs)
     flagged &= ~staying
     kept = [*kept, *np.flatnonzero(staying).tolist()]
     reads = baseline.reads
@@ -172,14 +173,6 @@ def schedule(prepared: PlacedBaseline, strategy: Strategy, slack: Slack | None =
             underflows=underflows(baseline, program, windows, views_apart(prepared, actions, program)[windows.face]),
         ),
     )
-
-
-def _left_without_lazy_inline(baseline: Baseline, outputs: Sequence[int]) -> Flags:
-    """[kernels] see `decide.lazy_inline`. ``outputs``: blocks of recomputed cells, one of several of a kernel each."""
-    left = baseline.of_weights | (baseline.kernels.primitives == DISPATCH) | baseline.lost_splits
-    left |= baseline.sorts_to_send
-    left[baseline.maker[list(outputs)]] = True
-    return np.asarray(left)
 
 
 def _of_all_layers(prepared: PlacedBaseline, strategy: Strategy) -> dict[int, dict[int, dict[str, bool]]]:

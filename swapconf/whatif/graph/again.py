@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from swapconf.trace.launch_graph import DEPEND, ITEM, LOAD, NO_NODE, SAME_VALUE, STATE, TUPLE
+from swapconf.trace.launch_graph import DEPEND, LOAD, NO_NODE, SAME_VALUE, STATE, TUPLE
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.graph.asked import NO_CELL, Asked, Part
 from swapconf.whatif.graph.constants import Constants
+from swapconf.whatif.graph.first_inputs import FirstInputs
 from swapconf.whatif.graph.gates import Gates
+from swapconf.whatif.graph.given import given
 from swapconf.whatif.graph.inner_states import InnerStates
 from swapconf.whatif.graph.moves import Moves
 from swapconf.whatif.graph.nodes import COPY, Nodes
@@ -45,28 +46,14 @@ class Again:
     weights: dict[int, int] = field(default_factory=dict)
     _copies: dict[tuple[int, Part], int] = field(default_factory=dict)
     _weight_of: dict[int, int] = field(default_factory=dict)
-    _tied_states: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def given(self) -> dict[int, tuple[int, ...]]:
         """By node that runs again in a recomputed cell what that cell is given, in the order of the forward pass."""
-        parts: defaultdict[Part, list[int]] = defaultdict(list)
-        for (_, part), node in self._copies.items():
-            if part.cell != NO_CELL:
-                parts[part].append(node)
-        found = dict[int, tuple[int, ...]]()
-        for members in parts.values():
-            read = {one for node in members for one in self.nodes.inputs[node] if self._is_tied(one)}
-            given = tuple(sorted(read.difference(members), key=self._made_by))
-            found |= dict.fromkeys(members, given)
-        return found
+        return given(self.nodes, self._copies)
 
-    def _is_tied(self, node: int) -> bool:
-        return node >= self.nodes.count and self.nodes.primitive[node] == DEPEND
-
-    def _made_by(self, node: int) -> int:
-        while node != NO_NODE and self.nodes.primitive[node] in (DEPEND, LOAD, ITEM):
-            node = self.nodes.inputs[node][0]
-        return node
+    @cached_property
+    def _first(self) -> FirstInputs:
+        return FirstInputs(self.nodes, self.ties)
 
     @cached_property
     def _states(self) -> InnerStates:
@@ -160,7 +147,9 @@ class Again:
             found.append(seen)
             has_copies |= is_copy
         if part.cell != NO_CELL:
-            return found if self.asked.run.is_inlined or has_copies else self._first_tied(found, kernel, part)
+            if self.asked.run.is_inlined or has_copies:
+                return found
+            return self._first.tied(found, self.gates.of(kernel, part))
         if self._reads_weight(node, kernel) and new >= self.nodes.count:
             found[0] = self._weight(node, kernel, barrier)
         return found if has_copies else self._gated_first(found, self.gates.of(kernel, part))
@@ -171,28 +160,6 @@ class Again:
         if gate != NO_NODE and inputs:
             inputs[place] = self.nodes.tied(inputs[place], gate)
         return inputs
-
-    def _first_tied(self, inputs: list[int], kernel: int, part: Part) -> list[int]:
-        """Without lazy inline what begins in a recomputed cell waits with what it reads first, also if that is a
-        constant, or with the state that this is read in."""
-        gate, value = self.gates.of(kernel, part), next(iter(inputs), NO_NODE)
-        if (
-            gate == NO_NODE
-            or not inputs
-            or (value != NO_NODE and self.nodes.primitive[value] == DEPEND and value >= self.nodes.count)
-        ):
-            return inputs
-        return [self._tied_in_state(value, gate), *inputs[1:]]
-
-    def _tied_in_state(self, value: int, gate: int) -> int:
-        nodes = self.nodes
-        state = nodes.inputs[value][1] if value != NO_NODE and nodes.primitive[value] == DEPEND else NO_NODE
-        if state == NO_NODE or nodes.primitive[state] != STATE:
-            return self.ties.gated(value, gate)
-        if (state, gate) not in self._tied_states:
-            called = self.ties.state(NO_NODE, gate)
-            self._tied_states[state, gate] = nodes.add(STATE, (called, *nodes.inputs[state][1:]))
-        return self.ties.gated(nodes.inputs[value][0], self._tied_states[state, gate])
 
     def _is_norm_alone(self, node: int, kernel: int) -> bool:
         """It reads the sum that was kept."""

@@ -8,10 +8,9 @@ value that is handed to a call is tied to that by a ``Depend``. What a forward p
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
@@ -19,11 +18,10 @@ from swapconf.trace.launch_graph import DEPEND, ITEM, NO_NODE, SAME_VALUE, TUPLE
 from swapconf.trace.launch_order import repeats
 from swapconf.trace.trace import without_number
 from swapconf.whatif.baseline import Baseline
-from swapconf.whatif.graph.calls import Call, Handed, Search, source
-from swapconf.whatif.graph.nodes import COPY, Nodes
+from swapconf.whatif.graph.calls import Call, Handed
+from swapconf.whatif.graph.learnt import learnt
+from swapconf.whatif.graph.nodes import COPY
 from swapconf.whatif.shared import served
-
-_NUMBERS = re.compile(r"\d+")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -213,28 +211,13 @@ class RunGraph:
     @cached_property
     def handed(self) -> dict[int, Handed]:
         """By tuple of saved values, for those of `calls`."""
-        return {saved: self._handed(saved, call) for saved, call in self.calls.items()}
+        graph, values = self.graph, self._value
+        return {
+            saved: learnt(graph, call, graph.inputs[saved], values, self.is_tie) for saved, call in self.calls.items()
+        }
 
-    def _handed(self, saved: int, call: Call) -> Handed:
-        def value(tie: int) -> int:
-            return self.unpacked(self.graph.inputs[tie][0])
-
-        nodes, number = Nodes(self.graph), self.graph.forward_unique
-        known = tuple(dict.fromkeys(source(nodes, one) for one in nodes.inputs[saved][1:] if one != NO_NODE))
-        kinds = defaultdict[tuple[str, ...], set[str]](set)
-        for one, read in Search(nodes, call, number=number, value=value).shared.items():
-            kinds[tuple(sorted({_NUMBERS.sub("", self.graph.name[node]) for node in read}))].add(one)
-        handed, apart = None, frozenset[str]()
-        for kind in (set[str](), *kinds.values()):
-            tried = apart.symmetric_difference(kind)
-            captured = Search(nodes, call, number=number, value=value, apart=tried).met().captured
-            found = Handed.of(known, captured)
-            if handed is None or len(found.explained) > len(handed.explained):
-                handed, apart = found, tried
-        assert handed is not None
-        entered = set(known) - handed.late
-        met = Search(nodes, call, number=number, value=value, is_tie=self.is_tie, entered=entered, apart=apart).met()
-        return replace(handed, readers=met.readers, apart=apart)
+    def _value(self, tie: int) -> int:
+        return self.unpacked(self.graph.inputs[tie][0])
 
     def met_first(self, value: int, readers: Iterable[int]) -> int:
         """Of the readers of a value the one that MindSpore meets first; `NO_NODE` where that is not known. What is

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import chain
@@ -12,7 +12,7 @@ import numpy as np
 from swapconf.trace.launch_graph import ITEM, LOAD, NO_NODE, STATE, TUPLE
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.graph.again import Again
-from swapconf.whatif.graph.asked import NO_CELL, Asked
+from swapconf.whatif.graph.asked import NO_CELL, Asked, Part
 from swapconf.whatif.graph.cell_states import CellStates
 from swapconf.whatif.graph.constants import Constants
 from swapconf.whatif.graph.gates import Gates
@@ -22,12 +22,12 @@ from swapconf.whatif.graph.prefetch import prefetched
 from swapconf.whatif.graph.run_graph import RunGraph
 from swapconf.whatif.graph.slices import Slices
 from swapconf.whatif.graph.states import States
+from swapconf.whatif.graph.sums import turn_sums_of_experts
 from swapconf.whatif.graph.tables import Tables
 from swapconf.whatif.graph.ties import Ties
 from swapconf.whatif.swap import Windows
 
 _ADDS = "AssignAdd"
-_SUM, _EXPERTS = "AddN", ".experts"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -92,7 +92,7 @@ class _Building:
                 self._read(self._run.node_of[kernel], kernel)
         for node in (node for node in self._run.node_of if self._nodes.primitive[node] == _ADDS):
             self._gate_sum(node)
-        self._turn_sums_of_experts()
+        turn_sums_of_experts(self._asked, self._nodes)
         self._gates_see_returned()
         self._merge_twins()
         windows = self._asked.windows
@@ -186,22 +186,6 @@ class _Building:
             else:
                 inputs[place] = self._seen(given, kernel)
 
-    def _turn_sums_of_experts(self) -> None:
-        """Of what experts and their router read alike MindSpore adds the gradients in the order in which it meets the
-        two; experts that are recomputed for themselves are called, and met last (measured with 2.9.0: Qwen3-MoE)."""
-        run, kernels = self._run, self._asked.prepared.baseline.kernels
-        roots = {layer: {path for path in asked if path.endswith(_EXPERTS)} for layer, asked in self._roots.items()}
-        for node, kernel in run.kernel_of.items():
-            layer = kernels.layer[kernel]
-            if run.graph.primitive[node] == _SUM and layer >= 0:
-                name = self._asked.prepared.baseline.layers.name(int(layer))
-                if f"{kernels.cell[kernel]}{_EXPERTS}" in roots.get(name, ()):
-                    self._nodes.inputs[node].reverse()
-
-    @property
-    def _roots(self) -> Mapping[str, Set[str]]:
-        return self._asked.plan.marks.actions.roots
-
     def _gate_sum(self, node: int) -> None:
         """A sum of gradients is a parameter of the cell, too."""
         inputs = self._nodes.inputs[node]
@@ -222,7 +206,7 @@ class _Building:
             return self._again.loaded(self._dropped[source], node, barrier, asked.part(node))
         made = run.kernel_of.get(source)
         if made is None:
-            return self._parameter(value, kernel) if not run.is_inlined else given
+            return self._parameter(given, value, kernel)
         if made in asked.restored:
             return self._restored(made, source)
         if made in self._twins and nodes.primitive[source] not in VIEWS:
@@ -246,33 +230,31 @@ class _Building:
             and (use.again or nodes.primitive[source] in VIEWS)
         ):
             return self._tables.shown(value, self._again.copied(source, barrier, part))
-        seen = self._taken_out(given) if asked.is_whole(part) and not run.is_inlined else given
+        seen = self._taken_out(given, part)
         if use.window >= 0:
             seen = self._moves.returned(use.window, barrier)
             for gate in reversed(gates):
                 seen = self._ties.gated(seen, gate)
         return seen if barrier == NO_NODE else self._again.gated(seen, source, forward, part, item)
 
-    def _taken_out(self, given: int) -> int:
-        """Without lazy inline a gradient in a recomputed cell reads one of several outputs as the forward pass takes it
-        out, where it would take it out for itself otherwise."""
+    def _taken_out(self, given: int, part: Part) -> int:
+        """Without lazy inline a gradient in a layer that is recomputed as a whole reads one of several outputs as the
+        forward pass takes it out, where it would take it out for itself otherwise."""
         nodes = self._nodes
-        if nodes.primitive[given] != ITEM:
+        if self._run.is_inlined or nodes.primitive[given] != ITEM or not self._asked.is_whole(part):
             return given
-        (source, *_), item = nodes.inputs[given], nodes.item[given]
-        return min(
-            user for user in self._run.users[source] if nodes.primitive[user] == ITEM and nodes.item[user] == item
-        )
+        users, item = self._run.users[nodes.inputs[given][0]], nodes.item[given]
+        return min(user for user in users if nodes.primitive[user] == ITEM and nodes.item[user] == item)
 
-    def _parameter(self, value: int, kernel: int) -> int:
+    def _parameter(self, given: int, value: int, kernel: int) -> int:
         """Without lazy inline what a gradient reads of a parameter in a recomputed cell waits as what runs again there
         does, and so do the states behind it."""
         forward = self._run.forward_of.get(kernel, kernel)
         part = self._asked.part(forward)
-        if value == NO_NODE or self._nodes.primitive[value] != LOAD or part.cell == NO_CELL:
-            return value
-        gated = self._again.loaded(value, forward, NO_NODE, part)
-        node = self._run.node_of[kernel]
+        is_loaded = value != NO_NODE and self._nodes.primitive[value] == LOAD
+        if self._run.is_inlined or not is_loaded or part.cell == NO_CELL:
+            return given if self._run.is_inlined else value
+        gated, node = self._again.loaded(value, forward, NO_NODE, part), self._run.node_of[kernel]
         for user in self._run.users[node]:
             if self._nodes.primitive[user] == STATE and gated != value:
                 self._nodes.inputs[user] = [gated if one == node else one for one in self._nodes.inputs[user]]
