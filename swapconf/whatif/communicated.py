@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from swapconf.trace.columns import Flags, Ints
+from swapconf.trace.columns import Flags
 from swapconf.upstream.primitives import RESHAPE
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.redistributed import changes_layout
 from swapconf.whatif.sites import Sites
+from swapconf.whatif.spread import spread
 
 
 def communicated(baseline: Baseline, sites: Sites, asked: Flags) -> Flags:
@@ -25,9 +26,9 @@ def communicated(baseline: Baseline, sites: Sites, asked: Flags) -> Flags:
     steps = put_in & changes_layout(baseline, sites)
     views = kernels.primitives == RESHAPE
     beside, among = asked[sites.of_node], steps | put_in & views
-    in_reshape = _spread(face, reader, views & ~put_in, among)
-    found = _spread(face, reader, beside, among) | _spread(reader, face, beside, among) & ~in_reshape
-    return np.asarray(found & (steps | _spread(face, reader, found & steps, found)))
+    in_reshape = spread(face, reader, views & ~put_in, among)
+    found = spread(face, reader, beside, among) | spread(reader, face, beside, among) & ~in_reshape
+    return np.asarray(found & (steps | spread(face, reader, found & steps, found)))
 
 
 def of_views_left_out(baseline: Baseline, sites: Sites, excluded: Flags) -> Flags:
@@ -37,14 +38,3 @@ def of_views_left_out(baseline: Baseline, sites: Sites, excluded: Flags) -> Flag
     of_view = np.zeros(len(excluded), dtype=np.bool_)
     of_view[sites.of_node[baseline.views]] = True
     return np.asarray((sites.of_node < 0) & (excluded & of_view)[sites.of_moved])
-
-
-def _spread(to: Ints, from_: Ints, starts: Flags, among: Flags) -> Flags:
-    """[kernels] those ``among`` which an edge, or a row of them, joins to ``starts``."""
-    found = np.zeros(len(starts), dtype=np.bool_)
-    while True:
-        more = found.copy()
-        more[to[among[to] & (starts | found)[from_]]] = True
-        if (more == found).all():
-            return found
-        found = more

@@ -9,6 +9,7 @@ import numpy as np
 from swapconf.trace.columns import Flags
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.laid_out import DISPATCH
+from swapconf.whatif.spread import spread
 
 _SORT = "SortExt"  # of tokens, before they are sent and behind
 
@@ -25,17 +26,7 @@ def _sorts_to_send(baseline: Baseline) -> Flags:
     """[kernels] sorts of the tokens of experts before they are sent. mindformers calls them with a keyword, and
     MindSpore then makes nodes that tell no cell, as of splits (see ``lost_splits``). Those of what came are called
     without, and run again (measured with 2.9.0: Qwen3-MoE and DeepSeek-V3)."""
-    kernels = baseline.kernels
+    kernels, (reader, face) = baseline.kernels, baseline.edges
     found = (kernels.primitives == _SORT) & kernels.is_lost & (kernels.passing >= 0)
-    source = dict[int, list[int]]()
-    if found.any():
-        for reader, face in zip(*(column.tolist() for column in baseline.edges), strict=True):
-            source.setdefault(reader, []).append(face)
-    for node in np.flatnonzero(found).tolist():
-        above, stack = {node}, [node]
-        while stack:
-            new = set(source.get(stack.pop(), ())) - above
-            above |= new
-            stack.extend(new)
-        found[node] = not any(kernels.primitive[one] == DISPATCH for one in above)
-    return np.asarray(found)
+    sent = kernels.primitives == DISPATCH
+    return np.asarray(found & ~spread(reader, face, sent, np.ones_like(sent))) if found.any() else found

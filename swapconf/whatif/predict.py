@@ -25,7 +25,6 @@ from swapconf.whatif.parted import Own, cells_of, flags, kinds, own_views, parte
 from swapconf.whatif.placed import PlacedBaseline
 from swapconf.whatif.prediction import Moves, Prediction
 from swapconf.whatif.recompute import StrategyProgram, recompute, unseen
-from swapconf.whatif.redistributed import cast_for_products
 from swapconf.whatif.restored import kept_instead, restored
 from swapconf.whatif.shared import remade
 from swapconf.whatif.site_actions import SiteActions, asked_alone, copied_unread, on_device, site_actions
@@ -90,8 +89,6 @@ def schedule(prepared: PlacedBaseline, strategy: Strategy, slack: Slack | None =
     covering = covered(sites, actions.cell, actions.cells, actions.roots)
     if not strategy.recompute_options.get("mp_comm_recompute", True):
         staying |= prepared.redistributed & (covering.root >= 0)
-        if any(layer.interleave for layer in strategy.network.layers):
-            staying &= ~cast_for_products(baseline)
         if not strategy.lazy_inline:  # what is merged then, has no mark
             staying[list(prepared.merged_views)] = False
     back = restored(baseline, sites, actions, staying)

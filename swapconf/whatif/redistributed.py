@@ -33,14 +33,6 @@ def changes_layout(baseline: Baseline, sites: Sites) -> Flags:
     return np.asarray(np.isin(kernels.primitives, _STEPS) & (sites.of_node < 0) | (kernels.stream != 0))
 
 
-def cast_for_products(baseline: Baseline) -> Flags:
-    """[kernels] views of a Cast that a product reads: with an interleaved pipeline they run again all the same, and so
-    does the Cast (measured with MindSpore 2.9.0: legacy Llama and GLM)."""
-    kernels, below = baseline.kernels, baseline.below
-    of_cast = baseline.views & (below >= 0) & (kernels.primitives[below] == "Cast")
-    return np.asarray(of_cast & baseline.read_by((kernels.primitives == "MatMul") & ~kernels.backward))
-
-
 def redistributed(baseline: Baseline, sites: Sites, network: Network) -> Flags:
     """[kernels]"""
     kernels = baseline.kernels
@@ -57,7 +49,17 @@ def redistributed(baseline: Baseline, sites: Sites, network: Network) -> Flags:
             if face in functions or not is_own:
                 functions.add(reader)
     found[list(functions)] = False
+    if any(layer.interleave for layer in network.layers):
+        found &= ~_casts_for_products(baseline)
     return np.asarray(found)
+
+
+def _casts_for_products(baseline: Baseline) -> Flags:
+    """[kernels] views of a Cast that a product reads: with an interleaved pipeline they run again all the same, and so
+    does the Cast (measured with MindSpore 2.9.0: legacy Llama and GLM)."""
+    kernels, below = baseline.kernels, baseline.below
+    of_cast = baseline.views & (below >= 0) & (kernels.primitives[below] == "Cast")
+    return np.asarray(of_cast & baseline.read_by((kernels.primitives == "MatMul") & ~kernels.backward))
 
 
 def _in_morph(baseline: Baseline, sites: Sites, network: Network) -> Flags:

@@ -187,13 +187,13 @@ def _given(baseline: Baseline, sites: Sites, actions: SiteActions) -> Flags:
     """[kernels] what is given to a primitive or cell whose recompute was asked for: MindSpore copies that, and finds
     out later that nothing reads what would be computed from it (measured with 2.9.0: the sum behind a rotary embedding
     whose last cast is selected, the product in front of a bias, what a rotary product reads)."""
-    asked = np.array([descends(path, actions.roots.get(layer, frozenset())) for layer, path in sites.names] + [False])
-    asked &= actions.again
-    reader, face = baseline.edges
-    is_given = asked[sites.of_node[reader]] & (sites.of_node[face] >= 0) & ~actions.again[sites.of_node[face]]
-    found = np.zeros(len(baseline.kernels), dtype=np.bool_)
-    found[face[is_given]] = True
-    return found & ~baseline.splits & ~baseline.is_read_again
+    asked = [
+        bool(actions.again[site]) and descends(path, actions.roots[layer])
+        for site, (layer, path) in enumerate(sites.names)
+    ]
+    read = baseline.read_by(np.array([*asked, False])[sites.of_node])
+    is_free = (sites.of_node >= 0) & ~actions.again[sites.of_node]
+    return np.asarray(read & is_free & ~baseline.splits & ~baseline.is_read_again)
 
 
 def copied_unread(baseline: Baseline, sites: Sites, actions: SiteActions, read: Ints) -> Ints:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 import pytest
@@ -12,7 +13,7 @@ from swapconf.decide.strategy import Strategy
 from swapconf.dryrun.effect.compare_copies import MISSING, UNASKED, compare
 from swapconf.dryrun.effect.effect import Copies, Effect, Launch, Move, observed
 from swapconf.models import catalog
-from swapconf.models.network import Layer, Network
+from swapconf.models.network import Layer, LayerTemplate, Network
 from swapconf.trace import trace_folder
 from swapconf.trace.blocks import Blocks
 from swapconf.upstream.facts import Versions
@@ -29,8 +30,15 @@ FLASH = r"attention\.flash_attention"
 
 def llama(num_layers: int) -> Network:
     templates = catalog.load("llama").templates_for({"use_flash_attention": True}, num_layers)
-    layers = tuple(Layer(index=index, name=str(index), template=template) for index, template in enumerate(templates))
-    return Network(family="llama", layers=layers, flash_attention=FLASH)
+    return Network(family="llama", layers=layers_of(templates), flash_attention=FLASH)
+
+
+def qwen3(num_layers: int) -> Network:
+    return Network(family="qwen3", layers=layers_of(catalog.load("qwen3").templates_for({}, num_layers)))
+
+
+def layers_of(templates: Iterable[LayerTemplate]) -> tuple[Layer, ...]:
+    return tuple(Layer(index=index, name=str(index), template=template) for index, template in enumerate(templates))
 
 
 def decided(cfg: Config, net: Network, versions: Versions | None = None) -> Strategy:
@@ -320,9 +328,7 @@ def test_layers_of_two_kinds_and_extra_layers() -> None:
 
 def test_tables_that_layers_share_are_moved_where_mindspore_keeps_them() -> None:
     """Qwen3's rotary tables are computed in the first layer of a rank only; every layer flags them."""
-    templates = catalog.load("qwen3").templates_for({}, 2)
-    layers = tuple(Layer(index=index, name=str(index), template=template) for index, template in enumerate(templates))
-    strategy = decided(LAYER_SWAP, Network(family="qwen3", layers=layers))
+    strategy = decided(LAYER_SWAP, qwen3(2))
     effect = observed(trace_folder.read(MCORE / "qwen3_l2_layerswap_n5", rank=0), 2)
     assert told(strategy, effect) == []
     assert effect.launched is not None
@@ -335,10 +341,8 @@ def test_tables_that_layers_share_are_moved_where_mindspore_keeps_them() -> None
 
 def test_a_cell_whose_saved_kernels_all_run_in_another_layer_is_moved_there() -> None:
     """What else of the rotary embedding runs in the layer leaves nothing to the backward pass."""
-    templates = catalog.load("qwen3").templates_for({}, 2)
-    layers = tuple(Layer(index=index, name=str(index), template=template) for index, template in enumerate(templates))
     cfg = ops(op(r"self_attention\.apply_rotary_pos_emb", 5, 0, 1, line=4))
-    strategy = decided(cfg, Network(family="qwen3", layers=layers))
+    strategy = decided(cfg, qwen3(2))
     effect = observed(trace_folder.read(MCORE / "qwen3_l2_layerswap_n5", rank=0), 2)
     tables = replace(effect, moves=tuple(move for move in effect.moves if "rotary" in move.place.cell))
     assert told(strategy, tables) == []
@@ -385,9 +389,7 @@ def test_a_copy_named_after_the_second_of_two_views_that_are_one() -> None:
 
 def test_a_view_that_has_lost_its_cell_is_told_by_what_it_views() -> None:
     """MindSpore copies the Reshape in front of a Linear's MatMul, whose name is that of no cell."""
-    templates = catalog.load("qwen3").templates_for({}, 2)
-    layers = tuple(Layer(index=index, name=str(index), template=template) for index, template in enumerate(templates))
-    strategy = decided(ops(op(r"self_attention\.linear_proj", 5, 0, 1, line=4)), Network(family="qwen3", layers=layers))
+    strategy = decided(ops(op(r"self_attention\.linear_proj", 5, 0, 1, line=4)), qwen3(2))
     effect = observed(trace_folder.read(MCORE / "qwen3_l2_layerswap_n5", rank=0), 2)
     views = tuple(move for move in effect.moves if not move.place.layer and move.primitive == "Reshape")
     assert {move.behind for move in views} == {Place(name, "self_attention.core_attention") for name in ("0", "1")}
@@ -408,10 +410,8 @@ def test_a_view_of_a_swapped_output_is_copied_for_it() -> None:
 
 def test_communication_whose_result_backward_does_not_read() -> None:
     """Where it stands depends on the layout: the dry run tells, and says it rather than to look for the operator."""
-    templates = catalog.load("qwen3").templates_for({}, 2)
-    layers = tuple(Layer(index=index, name=str(index), template=template) for index, template in enumerate(templates))
     cfg = ops(op(r"self_attention\.linear_proj\.reduce_scatter", 5, 0, 1, line=4))
-    strategy = decided(cfg, Network(family="qwen3", layers=layers))
+    strategy = decided(cfg, qwen3(2))
     effect = observed(trace_folder.read(MCORE / "qwen3_l2_layerswap_n5", rank=0), 2)
     (finding,) = told(strategy, replace(effect, moves=()))
     assert (finding.rule, "what this communication writes" in finding.hint) == (MISSING, True)

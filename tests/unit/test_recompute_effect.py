@@ -17,8 +17,7 @@ from swapconf.dryrun.effect.effect import Effect, Held, Launch, observed
 from swapconf.dryrun.fold.extrapolation import extrapolated
 from swapconf.dryrun.fold.folding import Fold, LayerRow, Size
 from swapconf.dryrun.fold.samples import Sample
-from swapconf.models import catalog
-from swapconf.models.network import Layer, Network
+from swapconf.models.network import Network
 from swapconf.trace.blocks import Blocks
 from swapconf.trace.phases import Phase, _recomputed, step_phases
 from swapconf.trace.trace import Task, Trace
@@ -27,7 +26,7 @@ from swapconf.whatif.prepare import prepare
 from swapconf.words.findings import Finding
 from tests.helpers import golden
 from tests.unit.networks import config
-from tests.unit.test_effect import FFN_NORM_SWAP, FLASH_SWAP, LAYER_SWAP, SECTION, decided, llama
+from tests.unit.test_effect import FFN_NORM_SWAP, FLASH_SWAP, LAYER_SWAP, SECTION, decided, llama, qwen3
 from tests.unit.test_expand import full, op, ops, select
 
 ALL = config(2, recompute=RecomputeConfig(full=full()))
@@ -210,13 +209,7 @@ def test_no_false_alarm(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["mcore/qwen3_l2_none", "mcore/qwen3_l2_layerswap_n5"])
 def test_no_false_alarm_on_an_mcore_model(name: str) -> None:
-    templates = catalog.load("qwen3").templates_for({}, 2)
-    net = Network(
-        family="qwen3",
-        layers=tuple(
-            Layer(index=index, name=str(index), template=template) for index, template in enumerate(templates)
-        ),
-    )
+    net = qwen3(2)
     effect = observed(golden(name), 2)
     assert told(decided(LAYER_SWAP if "swap" in name else config(2), net), effect) == []
     ((rule, line),) = [(found.rule, found.origin.line) for found in told(decided(ALL, net), effect)]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from swapconf.trace.launch_graph import ITEM, NO_NODE
+from swapconf.trace.launch_graph import ITEM, NO_NODE, LaunchGraph
 from swapconf.whatif.graph.nodes import Nodes
 from swapconf.whatif.graph.run_graph import RunGraph
 
@@ -36,7 +36,7 @@ class Alternation:
                 is_taken ^= value in unseen
                 continue
             read = nodes.inputs[ties[value]]
-            if is_taken != self._is_taken(read[0], saved, nodes.primitive, nodes.inputs):
+            if is_taken != _is_taken(nodes, read[0], saved):
                 read[0] = nodes.add(ITEM, (saved,), item=place) if is_taken else value
             is_taken = not is_taken
 
@@ -52,7 +52,7 @@ class Alternation:
                 passed.append(values[place])
                 continue
             given = run.graph.inputs[tie][0]
-            if self._is_taken(given, saved, run.graph.primitive, run.graph.inputs) != is_taken:
+            if _is_taken(run.graph, given, saved) != is_taken:
                 if not passed:
                     return None
                 found.add(passed[-1])
@@ -60,8 +60,9 @@ class Alternation:
             is_taken, passed = not is_taken, []
         return frozenset(found)
 
-    def _is_taken(self, given: int, saved: int, primitive: Sequence[str], inputs: Sequence[Sequence[int]]) -> bool:
-        return given != NO_NODE and primitive[given] == ITEM and inputs[given][0] == saved
+
+def _is_taken(graph: LaunchGraph | Nodes, value: int, saved: int) -> bool:
+    return value != NO_NODE and graph.primitive[value] == ITEM and graph.inputs[value][0] == saved
 
 
 def _from_the_end(values: Sequence[int]) -> Iterator[int]:

@@ -100,7 +100,6 @@ class Search:
         self._is_tie, self._entered, self._given = is_tie, entered, given
         self._is_parameter: dict[int, bool] = {}
         self._ends = self._gradients()
-        self.shared = self._shared()
         for number in apart:
             self._ends.pop(number, None)
         self._stack: list[int] = []
@@ -108,8 +107,8 @@ class Search:
         self._forward = set[int]()
         self._readers: defaultdict[int, list[int]] = defaultdict(list)
 
-    def _shared(self) -> dict[str, frozenset[int]]:
-        """By number of a node with several gradients the nodes of the forward pass that these read."""
+    def shared(self) -> dict[str, frozenset[int]]:
+        """By number of a node with several gradients the nodes of the forward pass that these read; before `met`."""
         nodes = self._nodes
         return {
             number: frozenset(

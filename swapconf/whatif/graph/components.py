@@ -17,8 +17,8 @@ import numpy as np
 
 from swapconf.trace.columns import Flags
 from swapconf.trace.launch_graph import NO_NODE
-from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.graph.asked import NO_CELL, Asked, Part
+from swapconf.whatif.graph.gradients import arrived, given_to
 
 _APART = -1
 _ADDS, _SUM = frozenset({"Add", "AddExt"}), "ReduceSum"
@@ -51,7 +51,7 @@ class Components:
         nodes = (self._node(kernel) for kernel in mine)
         gradients = [(self._turns[node], node) for node in nodes if node in self._turns]
         reading = {self._node(kernel) for member in members for kernel in self.asked.gradients.get(member, ())}
-        found = [(turn, self._besides(node)) for turn, node in gradients if node in reading or self._sums_up(node)]
+        found = [(turn, self._given_to(node)) for turn, node in gradients if node in reading or self._sums_up(node)]
         sums = self._given_to_sums(part, members, gradients)
         found += [
             (max(turns), given)
@@ -71,15 +71,7 @@ class Components:
             above = self._above(member)
             mine = [(turn, node) for turn, node in gradients if run.forward_of[run.kernel_of[node]] in above]
             if mine:
-                yield tuple(map(self._arrived, self._besides(min(mine)[1])))
-
-    def _arrived(self, node: int) -> int:
-        """A gradient in front of the views of it that belong to no node."""
-        run = self.asked.run
-        kernel, (given, *_) = run.kernel_of.get(node), run.graph.inputs[node]
-        if kernel is None or kernel in run.forward_of or run.graph.primitive[node] not in VIEWS:
-            return node
-        return self._arrived(given) if given != NO_NODE and run.is_gradient(given) else node
+                yield tuple(arrived(run, one) for one in self._given_to(min(mine)[1]))
 
     def _is_output(self, member: int, part: Part) -> bool:
         """Layers with experts hand on their output in a state."""
@@ -109,10 +101,8 @@ class Components:
         run = self.asked.run
         return self.asked.prepared.baseline.kernels.primitive[run.forward_of[run.kernel_of[node]]] == _SUM
 
-    def _besides(self, node: int) -> tuple[int, ...]:
-        run = self.asked.run
-        given = (one for one in run.graph.inputs[node] if one != NO_NODE and run.is_gradient(one))
-        return tuple(dict.fromkeys(given))
+    def _given_to(self, node: int) -> tuple[int, ...]:
+        return tuple(given_to(self.asked.run, node))
 
     @cached_property
     def _turns(self) -> dict[int, int]:

@@ -15,6 +15,7 @@ from swapconf.trace.launch_graph import NO_NODE, TUPLE
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.graph.asked import NO_CELL, Asked, Part
 from swapconf.whatif.graph.components import Components
+from swapconf.whatif.graph.gradients import arrived, given_to
 from swapconf.whatif.graph.nodes import Nodes
 
 _SUMS = frozenset({"AddN", "Add"})  # of gradients, which have no number of their own
@@ -75,26 +76,13 @@ class Gates:
                 continue
             is_output = self._is_output(node, part)
             if waits[kernel]:
-                outer = [self._arrived(one) for one in self._late(kernel) if not self._is_inside(one, part, known)]
+                outer = [arrived(run, one) for one in self._late(kernel) if not self._is_inside(one, part, known)]
                 found += [(is_output, outer)] if outer else []
             elif is_output:
-                handed += filter(run.is_tie, self._besides(kernel))
+                handed += filter(run.is_tie, self._given_to(kernel))
         first = next((outer for is_output, outer in found if is_output), found[0][1] if found else [])
         handed = [*(one for _, outer in found for one in outer if run.is_tie(one)), *handed]
         return tuple(dict.fromkeys((*first, *handed))) if first else ()
-
-    def _arrived(self, node: int) -> int:
-        """A gradient in front of the views of it that belong to no node."""
-        run = self.asked.run
-        while (
-            (kernel := run.kernel_of.get(node)) is not None
-            and run.graph.primitive[node] in VIEWS
-            and kernel not in run.forward_of
-            and run.graph.inputs[node][0] != NO_NODE
-            and run.is_gradient(run.graph.inputs[node][0])
-        ):
-            node = run.graph.inputs[node][0]
-        return node
 
     def _is_output(self, node: int, part: Part) -> bool:
         """Something that the forward pass does outside of a cell reads what the node makes, or a sum or a view of it,
@@ -122,7 +110,7 @@ class Gates:
 
     def _late(self, kernel: int) -> list[int]:
         """The gradients that a kernel reads and that wait for that of the loss."""
-        return [one for one in self._besides(kernel) if self._is_late(one)]
+        return [one for one in self._given_to(kernel) if self._is_late(one)]
 
     def _is_of(self, kernel: int, part: Part) -> bool:
         """A gradient of something in a cell."""
@@ -139,16 +127,10 @@ class Gates:
             and int(asked.prepared.baseline.kernels.passing[kernel]) == part.passing
             for reader in asked.gradients.get(kernel, ())
         }
-        return tuple(self._besides(min(readers))) if readers else ()
+        return tuple(self._given_to(min(readers))) if readers else ()
 
-    def _besides(self, kernel: int) -> list[int]:
-        """The gradients among the inputs of a kernel."""
-        run = self.asked.run
-        return list(
-            dict.fromkeys(
-                given for given in run.graph.inputs[run.node_of[kernel]] if given != NO_NODE and run.is_gradient(given)
-            )
-        )
+    def _given_to(self, kernel: int) -> list[int]:
+        return given_to(self.asked.run, self.asked.run.node_of[kernel])
 
     def _is_late(self, node: int, far: int = 0) -> bool:
         """Waits for the gradient of the loss."""
@@ -250,7 +232,7 @@ class Gates:
                 reader = run.kernel_of.get(user)
                 if reader is None or run.forward_of.get(reader) != mine or user in seen:
                     continue
-                if found := [one for one in self._besides(reader) if one not in seen]:
+                if found := [one for one in self._given_to(reader) if one not in seen]:
                     return found
                 seen.add(user)
                 stack.append(user)

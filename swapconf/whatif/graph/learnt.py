@@ -21,16 +21,16 @@ def learnt(
     what explains most is taken."""
     nodes, number = Nodes(graph), graph.forward_unique
     known = tuple(dict.fromkeys(source(nodes, one) for one in saved[1:] if one != NO_NODE))
+    plain = Search(nodes, call, number=number, value=value)
     kinds = defaultdict[tuple[str, ...], set[str]](set)
-    for one, read in Search(nodes, call, number=number, value=value).shared.items():
+    for one, read in plain.shared().items():
         kinds[tuple(sorted({_NUMBERS.sub("", graph.name[node]) for node in read}))].add(one)
-    best, apart = None, frozenset[str]()
-    for kind in (set[str](), *kinds.values()):
-        tried = apart.symmetric_difference(kind)
+    best, apart = Handed.of(known, plain.met().captured), frozenset[str]()
+    for kind in kinds.values():
+        tried = apart | kind
         found = Handed.of(known, Search(nodes, call, number=number, value=value, apart=tried).met().captured)
-        if best is None or len(found.explained) > len(best.explained):
+        if len(found.explained) > len(best.explained):
             best, apart = found, tried
-    assert best is not None
     entered = set(known) - best.late
     met = Search(nodes, call, number=number, value=value, is_tie=is_tie, entered=entered, apart=apart).met()
     return replace(best, readers=met.readers, apart=apart)

@@ -18,10 +18,10 @@ from typing import NamedTuple
 import numpy as np
 
 from swapconf.trace.columns import Ints
-from swapconf.trace.launch_graph import DEPEND, ITEM, LOAD, NO_NODE, SAME_VALUE, TUPLE
+from swapconf.trace.launch_graph import DEPEND, ITEM, LOAD, NO_NODE, SAME_VALUE, TUPLE, LaunchGraph
 from swapconf.trace.launch_order import launched
 from swapconf.upstream.primitives import VIEWS
-from swapconf.whatif.graph.nodes import MOVE
+from swapconf.whatif.graph.nodes import MOVE, Nodes
 from swapconf.whatif.graph.strategy_graph import StrategyGraph
 from swapconf.whatif.laid_out import GRADIENT_VIEW, SUM
 from swapconf.whatif.streams import released
@@ -204,25 +204,20 @@ class _Launched:
     def _no_longer_turned(self) -> Iterator[int]:
         """Views in the forward pass that no gradient turns any more: what is to be turned lies for itself."""
         run, nodes = self._run, self._nodes
-        before = self._turned(range(nodes.count), run.graph.primitive, run.graph.inputs, run.graph.item)
+        before = self._turned(range(nodes.count), run.graph)
         if before:
-            now = self._turned(self.order, nodes.primitive, nodes.inputs, nodes.item)
+            now = self._turned(self.order, nodes)
             yield from (node for node in before - now if node in self._turn and not run.is_backward(node))
 
-    def _turned(
-        self,
-        order: Iterable[int],
-        primitive: Sequence[str],
-        inputs: Sequence[Sequence[int]],
-        item: Sequence[int] | Ints,
-    ) -> set[int]:
-        """Views that a gradient turns, of a graph."""
+    def _turned(self, order: Iterable[int], graph: LaunchGraph | Nodes) -> set[int]:
+        """Views that a gradient turns."""
+        primitive, inputs = graph.primitive, graph.inputs
         found = set[int]()
         for node in order:
             value = inputs[node][0] if primitive[node] == GRADIENT_VIEW else NO_NODE
             while value != NO_NODE and primitive[value] in {DEPEND, ITEM}:
                 is_saved = primitive[value] == ITEM and inputs[value][0] in self._run.saved
-                value = inputs[inputs[value][0]][int(item[value])] if is_saved else inputs[value][0]
+                value = inputs[inputs[value][0]][int(graph.item[value])] if is_saved else inputs[value][0]
             if value != NO_NODE and primitive[value] in VIEWS:
                 found.add(value)
         return found

@@ -211,9 +211,9 @@ class RunGraph:
     @cached_property
     def handed(self) -> dict[int, Handed]:
         """By tuple of saved values, for those of `calls`."""
-        graph, values = self.graph, self._value
         return {
-            saved: learnt(graph, call, graph.inputs[saved], values, self.is_tie) for saved, call in self.calls.items()
+            saved: learnt(self.graph, call, self.graph.inputs[saved], self._value, self.is_tie)
+            for saved, call in self.calls.items()
         }
 
     def _value(self, tie: int) -> int:

@@ -249,11 +249,12 @@ class _Building:
     def _parameter(self, given: int, value: int, kernel: int) -> int:
         """Without lazy inline what a gradient reads of a parameter in a recomputed cell waits as what runs again there
         does, and so do the states behind it."""
+        if self._run.is_inlined:
+            return given
         forward = self._run.forward_of.get(kernel, kernel)
         part = self._asked.part(forward)
-        is_loaded = value != NO_NODE and self._nodes.primitive[value] == LOAD
-        if self._run.is_inlined or not is_loaded or part.cell == NO_CELL:
-            return given if self._run.is_inlined else value
+        if value == NO_NODE or self._nodes.primitive[value] != LOAD or part.cell == NO_CELL:
+            return value
         gated, node = self._again.loaded(value, forward, NO_NODE, part), self._run.node_of[kernel]
         for user in self._run.users[node]:
             if self._nodes.primitive[user] == STATE and gated != value:
