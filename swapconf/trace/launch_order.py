@@ -263,14 +263,19 @@ def _sources(graph: LaunchGraph, upwards: Sequence[int]) -> list[int]:
 
 
 def _first_reader(graph: LaunchGraph, upwards: Sequence[int], place: dict[int, int]) -> list[int]:
-    """The turn of the first kernel that reads each node, also through nodes that have its value; `_NEVER` without."""
-    first = [_NEVER] * len(graph)
+    """The turn of the first kernel that reads each node, also through nodes that have its value, and in a tuple that a
+    kernel is given whole; `_NEVER` without."""
+    first, whole = [_NEVER] * len(graph), [_NEVER] * len(graph)
     is_kernel = graph.is_kernel.tolist()
     for node in reversed(upwards):
-        turn = place.get(node, _NEVER)
-        if not is_kernel[node] and (graph.primitive[node] in SAME_VALUE or graph.primitive[node] == ITEM):
-            turn = first[node]
+        turn = given = place.get(node, _NEVER)
+        if not is_kernel[node]:
+            given = whole[node]
+            if graph.primitive[node] == TUPLE:
+                turn = given
+            elif graph.primitive[node] in SAME_VALUE or graph.primitive[node] == ITEM:
+                turn = first[node]
         for item in graph.inputs[node]:
             if item != NO_NODE:
-                first[item] = min(first[item], turn)
+                first[item], whole[item] = min(first[item], turn), min(whole[item], given)
     return first

@@ -94,6 +94,11 @@ def test_a_cast_of_a_parameter_waits_for_its_first_reader_unless_parameters_are_
     assert launched(case("Assign")) == [1, 2, 3]
 
 
+def test_a_cast_is_launched_in_front_of_a_kernel_that_is_given_it_in_a_tuple() -> None:
+    nodes = (("Cast", ()), ("MakeTuple", (0,)), ("AllReduce", (1,)), ("Mul", (0, 2)), ("Return", (3,)))
+    assert launched(graph_of(*nodes)) == [0, 2, 3]
+
+
 def test_a_cast_of_what_a_kernel_gave_is_where_the_queue_has_it() -> None:
     through = (("Load", (-1,)), ("MakeTuple", (0,)), ("TupleGetItem", (1, -1)))
     rest = (("Cast", (2,)), ("Exp", (-1,)), ("MatMul", (3, 4)), ("Return", (5,)))
