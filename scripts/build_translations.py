@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import click
-from babel.messages import Catalog
+from babel.messages import Catalog, Message
 from babel.messages.extract import extract_from_dir
 from babel.messages.mofile import write_mo
 from babel.messages.pofile import read_po, write_po
@@ -107,9 +107,23 @@ def as_po(catalogue: Catalog) -> str:
     return "".join(line for line in lines if not line.startswith(_CHANGING))
 
 
+class _OfAnyBabel(Catalog):
+    """A catalogue whose header does not tell which version of Babel wrote it."""
+
+    def __iter__(self) -> Iterator[Message]:
+        for message in super().__iter__():
+            if not message.id:
+                message.string = re.sub("Generated-By: .*\n?", "", str(message.string))
+            yield message
+
+
 def as_mo(catalogue: Catalog) -> bytes:
-    stream = io.BytesIO()
-    write_mo(stream, catalogue)
+    stream, lasting = io.BytesIO(), _OfAnyBabel(locale=catalogue.locale, fuzzy=False)
+    lasting.creation_date = lasting.revision_date = _NO_DATE
+    for message in catalogue:
+        if message.id:
+            lasting.add(message.id, message.string)
+    write_mo(stream, lasting)
     return stream.getvalue()
 
 

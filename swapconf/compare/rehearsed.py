@@ -10,7 +10,7 @@ from typing import Any
 from swapconf.compare import folders
 from swapconf.compare.traced import TIMES, of_traces
 from swapconf.compare.variant import ComparedFigure, RankFigures, Variant
-from swapconf.dryrun.kept_runs import reports_of
+from swapconf.dryrun.kept_runs import reports_of, without_trace
 from swapconf.dryrun.rank_order import RankOrder
 from swapconf.memory.peak import Peak, of_record
 from swapconf.timing.cost import Machine
@@ -75,21 +75,7 @@ def _variant(candidate: Candidate, reports: Sequence[Mapping[str, Any]], machine
     blank = Variant(title=candidate.title, findings=in_order([*candidate.findings, *findings]))
     broken = [report for report in reports if report["used_peak_bytes"] is None]
     if broken:
-        return replace(
-            blank,
-            failure=joined(
-                "; ",
-                (
-                    phrase(
-                        "rank {rank} {outcome}: {detail}",
-                        rank=report["rank"],
-                        outcome=phrase(report["outcome"]),
-                        detail=report["detail"],
-                    )
-                    for report in broken
-                ),
-            ),
-        )
+        return replace(blank, failure=joined("; ", map(without_trace, broken)))
     if any(report["folded"] and not _is_grown(candidate.keep, report) for report in reports):
         return _of_reports(
             blank,

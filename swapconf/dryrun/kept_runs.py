@@ -14,6 +14,7 @@ from swapconf.dryrun.outcome import RankOutcome, as_record
 from swapconf.dryrun.rank_order import RankOrder
 from swapconf.trace import run_record
 from swapconf.upstream.facts import Versions
+from swapconf.words.phrases import Phrase, phrase
 
 # a rank that does not fit has run its step all the same, on a simulated device
 _HAVE_FIGURES = (RankOutcome.COMPLETED.value, RankOutcome.DOES_NOT_FIT.value)
@@ -73,3 +74,11 @@ def _kept(order: RankOrder) -> Mapping[str, Any]:
     is_there = has_trace if report.get("folded") is None else order.fold and (has_trace or not report.get("grown"))
     is_usable = run_record.is_whole(report) and report["outcome"] in _HAVE_FIGURES
     return report if same and is_there and is_usable else {}
+
+
+def without_trace(report: Mapping[str, Any]) -> Phrase:
+    """How a rank that did not complete ended, from its report."""
+    outcome = report["outcome"]
+    return phrase(
+        "rank {rank} {outcome}: {detail}", rank=report["rank"], outcome=phrase(outcome), detail=report["detail"]
+    )

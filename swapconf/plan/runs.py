@@ -13,7 +13,7 @@ from swapconf.config.config import Dialect
 from swapconf.config.dialects import RECOMPUTES, is_pynative_section
 from swapconf.config.nodes import Document, Node
 from swapconf.config.overrides import of_file
-from swapconf.dryrun.kept_runs import reports_of
+from swapconf.dryrun.kept_runs import reports_of, without_trace
 from swapconf.dryrun.outcome import RankOutcome
 from swapconf.dryrun.rank_order import RankOrder, cluster_of
 from swapconf.files import cache_folder
@@ -121,14 +121,7 @@ def run(
         report = known[order.keep, order.rank]
         used, mapped = report["used_peak_bytes"], report["with_fragments_peak_bytes"]
         if used is None or mapped is None:
-            failed.append(
-                phrase(
-                    "rank {rank} {outcome}: {detail}",
-                    rank=order.rank,
-                    outcome=phrase(report["outcome"]),
-                    detail=report["detail"],
-                )
-            )
+            failed.append(without_trace(report))
             if report["outcome"] in _CRASHES:
                 crashed.append(order.rank)
             continue

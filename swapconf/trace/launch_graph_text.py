@@ -173,14 +173,14 @@ def _arguments(text: str, start: int) -> tuple[list[str], str]:
     """What stands between commas up to the parenthesis that closes the one before ``start``, and what follows it.
     Raises ValueError where there is none."""
     depth, found = 1, []
-    for mark in _MARK.finditer(text, start):
-        if mark[0] in "([{<":
+    for sign in _MARK.finditer(text, start):
+        if sign[0] in "([{<":
             depth += 1
-        elif mark[0] in ")]}>":
+        elif sign[0] in ")]}>":
             depth -= 1
-        if depth == 0 or (depth == 1 and mark[0] == ","):
-            found.append(text[start : mark.start()].strip())
-            start = mark.end()
+        if depth == 0 or (depth == 1 and sign[0] == ","):
+            found.append(text[start : sign.start()].strip())
+            start = sign.end()
         if depth == 0:
             return [argument for argument in found if argument], text[start:]
     raise ValueError(phrase("the inputs of {text} have no end", text=shown(text.strip())))
