@@ -275,7 +275,9 @@ def _first_reader(graph: LaunchGraph, upwards: Sequence[int], place: dict[int, i
                 turn = given
             elif graph.primitive[node] in SAME_VALUE or graph.primitive[node] == ITEM:
                 turn = first[node]
-        for item in graph.inputs[node]:
+        is_same = graph.primitive[node] in SAME_VALUE
+        for index, item in enumerate(graph.inputs[node]):
             if item != NO_NODE:
-                first[item], whole[item] = min(first[item], turn), min(whole[item], given)
+                first[item] = min(first[item], turn)
+                whole[item] = whole[item] if is_same and index else min(whole[item], given)
     return first

@@ -99,6 +99,12 @@ def test_a_cast_is_launched_in_front_of_a_kernel_that_is_given_it_in_a_tuple() -
     assert launched(graph_of(*nodes)) == [0, 2, 3]
 
 
+def test_a_cast_is_launched_behind_a_kernel_that_waits_for_it_in_a_tuple() -> None:
+    """As a barrier waits for all that a forward pass hands on."""
+    waits = (("Cast", ()), ("MakeTuple", (0,)), ("Depend", (-1, 1)), ("TensorMove", (2,)))
+    assert launched(graph_of(*waits, ("Mul", (0, 3)), ("Return", (4,)))) == [3, 0, 4]
+
+
 def test_a_cast_of_what_a_kernel_gave_is_where_the_queue_has_it() -> None:
     through = (("Load", (-1,)), ("MakeTuple", (0,)), ("TupleGetItem", (1, -1)))
     rest = (("Cast", (2,)), ("Exp", (-1,)), ("MatMul", (3, 4)), ("Return", (5,)))
