@@ -40,8 +40,11 @@ def _alternation(taken: Sequence[int], read: Sequence[int] = range(_VALUES)) -> 
         fused=(None,) * len(inputs),
         end=len(inputs) - 1,
     )
-    run = SimpleNamespace(graph=graph, ties=ties, saved_behind={_BARRIER: _SAVED})
-    return Alternation(cast(RunGraph, run), Nodes(graph))
+    run = SimpleNamespace(
+        graph=graph, ties=ties, saved_behind={_BARRIER: _SAVED}, handed={}, is_parameter=lambda value: value == NO_NODE
+    )
+    nodes = Nodes(graph)
+    return Alternation(cast(RunGraph, run), nodes, {_SAVED: nodes.inputs[_SAVED]})
 
 
 def _taken(found: Alternation, ties: dict[tuple[int, int], int]) -> list[int]:
@@ -79,3 +82,15 @@ def test_a_tuple_that_the_rule_does_not_explain_stays() -> None:
     ties = {key: tie for key, tie in found.run.ties.items() if key[0] != 3}
     found.apply(ties, set(ties.values()))
     assert _taken(found, ties) == [0, 4, 5]
+
+
+def test_a_parameter_counts_as_any_value_and_is_taken_out_in_its_turn() -> None:
+    """A recomputed cell is given one; with it all in front of it change."""
+    found = _alternation([0, 2, 4])
+    nodes, ties = found.nodes, dict(found.run.ties)
+    tie = nodes.add("Depend", (NO_NODE, _BARRIER))
+    added = Alternation(found.run, nodes, {_SAVED: [*range(_VALUES - 1), tie, _VALUES - 1]})
+    added.apply(ties, set(ties.values()))
+    assert _taken(added, ties) == [0, 1, 3]
+    assert nodes.primitive[nodes.inputs[tie][0]] == ITEM
+    assert nodes.item[nodes.inputs[tie][0]] == _VALUES - 1

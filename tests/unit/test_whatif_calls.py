@@ -118,3 +118,24 @@ def test_what_stands_elsewhere_than_the_search_says_is_told_apart_from_what_late
     assert found.explained >= {3, 4, 5}
     assert len(found.explained & {1, 2}) == 1
     assert found.late == {9}
+
+
+def test_a_parameter_is_captured_by_its_tie_and_a_state_is_none() -> None:
+    graph = Graph()
+    kept = graph.add("Cast", "kept")
+    summed, state = graph.tie(NO_NODE), graph.tie(NO_NODE)
+    added = graph.add("AssignAdd", "", summed, graph.tie(kept), state)
+    assert graph.met(graph.add("MakeTuple", "", added)).captured == (summed, kept)
+
+
+def test_the_parameters_of_a_recomputed_cell_are_captured_with_what_it_is_given_behind_that() -> None:
+    """Also where a gradient that reads one is met before."""
+    graph = Graph()
+    value, other = graph.add("Cast", "value"), graph.add("Cast", "other")
+    weight, summed = graph.tie(NO_NODE), graph.tie(NO_NODE)
+    gated = graph.tie(value)
+    again = graph.add("MatMul", "", gated, weight)
+    read = graph.add("RmsNormGrad", "", weight, graph.tie(other), again)
+    added = graph.add("AssignAdd", "", summed, read)
+    found = graph.met(graph.add("MakeTuple", "", added), given={again: (weight, summed, gated)})
+    assert found.captured == (other, value, summed, weight)

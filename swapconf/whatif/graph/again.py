@@ -47,9 +47,14 @@ class Again:
     _copies: dict[tuple[int, Part], int] = field(default_factory=dict)
     _weight_of: dict[int, int] = field(default_factory=dict)
 
+    @property
+    def parts(self) -> dict[int, Part]:
+        """By node that runs again the pass and the cell that it stands in."""
+        return {node: part for (_, part), node in self._copies.items()}
+
     def given(self) -> dict[int, tuple[int, ...]]:
-        """By node that runs again in a recomputed cell what that cell is given, in the order of the forward pass."""
-        return given(self.nodes, self._copies)
+        """See `given`."""
+        return given(self.nodes, self._copies, self.ties.is_parameter)
 
     @cached_property
     def _first(self) -> FirstInputs:

@@ -11,14 +11,18 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from swapconf.trace.launch_graph import ITEM, NO_NODE, LaunchGraph
+from swapconf.whatif.graph.entries import is_of_baseline, is_parameter, place_of
 from swapconf.whatif.graph.nodes import Nodes
 from swapconf.whatif.graph.run_graph import RunGraph
 
 
 @dataclass(frozen=True)
 class Alternation:
+    """``entries``: by tuple what it holds."""
+
     run: RunGraph
     nodes: Nodes
+    entries: Mapping[int, Sequence[int]]
 
     def apply(self, ties: Mapping[tuple[int, int], int], live: Collection[int]) -> None:
         """``ties``: by value and barrier. ``live``: those that are read."""
@@ -29,24 +33,41 @@ class Alternation:
                 self._alternate(saved, mine, unseen)
 
     def _alternate(self, saved: int, ties: Mapping[int, int], unseen: Collection[int]) -> None:
-        nodes, is_taken = self.nodes, True
-        for place in _from_the_end(nodes.inputs[saved]):
-            value = nodes.inputs[saved][place]
-            if value not in ties:
-                is_taken ^= value in unseen
+        nodes, held, is_taken = self.nodes, self.entries[saved], True
+        for place in _from_the_end(held):
+            entry = held[place]
+            if is_parameter(nodes, entry):
+                self._read(self._tie_of(saved, entry), NO_NODE, saved, place, is_taken)
+            elif entry in ties:
+                self._read(ties[entry], entry, saved, place, is_taken)
+            elif entry not in unseen:
                 continue
-            read = nodes.inputs[ties[value]]
-            if is_taken != _is_taken(nodes, read[0], saved):
-                read[0] = nodes.add(ITEM, (saved,), item=place) if is_taken else value
             is_taken = not is_taken
+
+    def _read(self, tie: int, value: int, saved: int, place: int, is_taken: bool) -> None:
+        if tie == NO_NODE:
+            return
+        nodes, read = self.nodes, self.nodes.inputs[tie]
+        if is_taken != _is_taken(nodes, read[0], saved):
+            read[0] = nodes.add(ITEM, (saved,), item=place) if is_taken else value
+
+    def _tie_of(self, saved: int, entry: int) -> int:
+        """`NO_NODE` where it is not known."""
+        if not is_of_baseline(entry):
+            return entry
+        handed = self.run.handed.get(saved)
+        return NO_NODE if handed is None else handed.parameters.get(place_of(entry), NO_NODE)
 
     def _unseen(self, saved: int, barrier: int) -> frozenset[int] | None:
         """Values of a tuple of the baseline that were read when the others were removed, and are not any more; None
-        where that explains nothing."""
+        where that explains nothing. All parameters were."""
         run, found = self.run, set[int]()
         values = run.graph.inputs[saved]
         is_taken, passed = True, list[int]()
         for place in _from_the_end(values):
+            if run.is_parameter(values[place]):
+                is_taken, passed = not is_taken, []
+                continue
             tie = run.ties.get((values[place], barrier))
             if tie is None:
                 passed.append(values[place])

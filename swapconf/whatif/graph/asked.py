@@ -132,6 +132,12 @@ class Asked:
         """Stands in a recomputed cell, whether it runs again or not."""
         return self.root[kernel] != NO_CELL or self._around(kernel) != NO_CELL
 
+    def is_recomputed(self, kernel: int) -> bool:
+        """Belongs to a cell that is recomputed as a whole, whether it has a number there or not."""
+        baseline = self.prepared.baseline
+        roots = self.plan.marks.actions.roots.get(baseline.layer_of(kernel), ())
+        return descends(baseline.kernels.cell[kernel], set(roots))
+
     def _around(self, kernel: int) -> int:
         """The recomputed cell in which a kernel stands, whether it runs again or not."""
         marks = self.plan.marks.actions
@@ -220,12 +226,16 @@ class Asked:
 
     def shared_part(self, kernel: int, part: Part) -> Part:
         """The recomputed cell of a layer in which a shared kernel stands."""
-        marks, paths = self.plan.marks.actions, self.shared[kernel]
         layer = self.prepared.baseline.layer_of(part.passing) if part.passing >= 0 else ""
+        return Part(part.passing, self.shared_cell(kernel, layer))
+
+    def shared_cell(self, kernel: int, layer: str) -> int:
+        """The same by the name of the layer; `NO_CELL` for none."""
+        marks, paths = self.plan.marks.actions, self.shared[kernel]
         for cell in sorted(marks.roots.get(layer, ())):
             if cell not in paths and cell in marks.cells and any(descends(path, {cell}) for path in paths):
-                return Part(part.passing, marks.cells.index(cell))
-        return Part(part.passing, NO_CELL)
+                return marks.cells.index(cell)
+        return NO_CELL
 
     @cached_property
     def owns(self) -> list[Own]:

@@ -36,7 +36,7 @@ class Met:
     """
     Attributes:
         captured: Nodes of the forward pass, in the order in which they are captured; all outputs of a node are
-            captured together.
+            captured together. Parameters, which are no nodes, by the tie behind which the call reads them.
         readers: By node of the forward pass its readers there, the first one met first.
     """
 
@@ -52,6 +52,7 @@ class Handed:
         known: Nodes of the forward pass, in the order of the tuple.
         explained: Those whose place the order tells in which they are captured. ``late``: those behind all of these,
             which later passes of MindSpore captured.
+        parameters: By place in the tuple the tie behind which a parameter is read, where that is known.
         readers: See `Met`.
         apart: See `Search`.
     """
@@ -59,6 +60,7 @@ class Handed:
     known: tuple[int, ...]
     explained: frozenset[int]
     late: frozenset[int]
+    parameters: Mapping[int, int] = field(default_factory=dict)
     readers: Mapping[int, Sequence[int]] = field(default_factory=dict)
     apart: frozenset[str] = frozenset()
 
@@ -81,7 +83,7 @@ class Search:
 
     ``value``: what stands behind a tie to the barrier. ``entered``: what is captured from where the forward pass is
     searched, too. ``is_tie``: see `RunGraph.is_tie`. ``apart``: numbers of nodes whose gradients stand in no tuple.
-    ``given``: by node of a recomputed cell, which is called as a whole, what that is given.
+    ``given``: by node of a recomputed cell, which is called as a whole, what that is given, its parameters first.
     """
 
     def __init__(
@@ -98,6 +100,7 @@ class Search:
     ) -> None:
         self._nodes, self._call, self._number, self._value = nodes, call, number, value
         self._is_tie, self._entered, self._given = is_tie, entered, given
+        self._with_calls = {one for group in given.values() for one in group if self._is_parameter_of(one)}
         self._is_parameter: dict[int, bool] = {}
         self._ends = self._gradients()
         for number in apart:
@@ -145,7 +148,7 @@ class Search:
         self._forward.add(node)
 
     def _meet(self, node: int) -> None:
-        for given in self._nodes.inputs[node]:
+        for place, given in enumerate(self._nodes.inputs[node]):
             if given in (NO_NODE, self._call.barrier):
                 continue
             if not self._is_captured(given):
@@ -153,6 +156,8 @@ class Search:
                 continue
             value = self._value(given)
             if value == NO_NODE:
+                if place == 0 and given not in self._with_calls:  # elsewhere it is a state
+                    self._captured.setdefault(given)
                 continue
             made = source(self._nodes, value)
             if self._nodes.primitive[node] in _PRODUCTS and not self._of_parameter(value):
@@ -163,8 +168,10 @@ class Search:
 
     def _arriving(self, given: int) -> int:
         """What a recomputed cell is given may be handed to the call as it is."""
-        value = self._value(given) if self._is_captured(given) else NO_NODE
-        return given if value == NO_NODE else ~source(self._nodes, value)
+        if not self._is_captured(given):
+            return given
+        value = self._value(given)
+        return ~given if value == NO_NODE else ~source(self._nodes, value)
 
     def _meet_forward(self, node: int) -> None:
         for given in self._nodes.inputs[node]:
@@ -172,6 +179,9 @@ class Search:
                 self._readers[given].append(node)
                 self._forward.add(given)
                 self._stack.append(given)
+
+    def _is_parameter_of(self, given: int) -> bool:
+        return self._is_captured(given) and self._value(given) == NO_NODE
 
     def _is_captured(self, given: int) -> bool:
         """A value that the call is handed, not one that it makes itself."""

@@ -11,68 +11,77 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from swapconf.trace.launch_graph import LOAD
+from swapconf.trace.launch_graph import LOAD, NO_NODE
 from swapconf.trace.trace import without_number
-from swapconf.whatif.graph.calls import Search, source
+from swapconf.whatif.graph.calls import Handed, Search, source
+from swapconf.whatif.graph.entries import entries, is_of_baseline, is_parameter, place_of
 from swapconf.whatif.graph.nodes import COPY, Nodes
 from swapconf.whatif.graph.run_graph import RunGraph
 
 _LATER = frozenset({COPY, LOAD})
+Turn = tuple[int, int] | None
 _NEAR = 2  # neighbours beside which a value stays that the search does not explain
 
 
 @dataclass(frozen=True, eq=False)
 class Captures:
-    """``nodes``: those of a strategy. ``given``: see `Again.given`."""
+    """``nodes``: those of a strategy. ``given``: see `Again.given`. ``late``: see `Late.turn`."""
 
     run: RunGraph
     nodes: Nodes
     given: Mapping[int, Sequence[int]]
+    late: Callable[[int], Turn]
 
     def sort(self, tuples: Mapping[int, list[int]], moved: Mapping[int, int]) -> dict[int, list[int]]:
-        """``tuples``: by tuple of saved values what it is to hold. ``moved``: by value its copy on the host."""
+        """``tuples``: by tuple of saved values the entries that it is to hold. ``moved``: by value its copy on the
+        host."""
         original = {copied: value for value, copied in moved.items()}
         found = {
             saved: self._sorted(saved, held, original) for saved, held in tuples.items() if saved in self.run.calls
         }
-        for saved, held in tuples.items():
+        for saved in tuples:
             if saved not in found:
-                found[saved] = self._like_another(saved, held, tuples, found, original)
+                found[saved] = self._like_another(saved, tuples, found, original)
         return found
 
     def _sorted(self, saved: int, held: Sequence[int], original: Mapping[int, int]) -> list[int]:
         handed = self.run.handed[saved]
         call, number = self.run.calls[saved], self.run.graph.forward_unique
         search = Search(self.nodes, call, number=number, value=self._value, apart=handed.apart, given=self.given)
-        captured = search.met().captured
-        rank = {made: turn for turn, made in enumerate(captured)}
+        rank = {made: turn for turn, made in enumerate(search.met().captured)}
+        made = {entry: self._made(entry, handed) for entry in held[1:]}
+        first = {entry: self._made(original.get(entry, entry), handed) for entry in held[1:]}
+        late = {entry: turn for entry in held[1:] if (turn := self.late(first[entry])) is not None}
 
-        def is_free(value: int) -> bool:
-            made, first = source(self.nodes, value), source(self.nodes, original.get(value, value))
-            if made not in rank or first in handed.late:
+        def is_free(entry: int) -> bool:
+            if made[entry] not in rank or first[entry] in handed.late:
                 return False
-            if self.nodes.primitive[first] in _LATER:
-                return first in handed.explained
-            return value in original or first in handed.explained or first not in handed.known
+            if first[entry] != NO_NODE and self.nodes.primitive[first[entry]] in _LATER:
+                return first[entry] in handed.explained
+            return entry in original or first[entry] in handed.explained or first[entry] not in handed.known
 
-        free = sorted(filter(is_free, held[1:]), key=lambda value: rank[source(self.nodes, value)])
-        return [
-            held[0],
-            *self._with_others(free, [value for value in held[1:] if not is_free(value)], handed.known, original),
-        ]
+        early = [entry for entry in held[1:] if entry not in late]
+        free = sorted(filter(is_free, early), key=lambda entry: rank[made[entry]])
+        others = [entry for entry in early if not is_free(entry)]
+        return [held[0], *self._with_others(free, others, handed.known, first), *sorted(late, key=late.__getitem__)]
+
+    def _made(self, entry: int, handed: Handed) -> int:
+        """Its node, or the tie behind which a parameter is read; `NO_NODE` where that is not known."""
+        if is_of_baseline(entry):
+            return handed.parameters.get(place_of(entry), NO_NODE)
+        return source(self.nodes, entry)
 
     def _value(self, tie: int) -> int:
-        value = self.nodes.inputs[tie][0]
-        return self.run.unpacked(value) if tie < self.nodes.count else value
+        return self.run.value(tie) if tie < self.nodes.count else self.nodes.inputs[tie][0]
 
     def _with_others(
-        self, free: list[int], others: list[int], known: Sequence[int], original: Mapping[int, int]
+        self, free: list[int], others: list[int], known: Sequence[int], first: Mapping[int, int]
     ) -> list[int]:
         """``others`` beside those that stood beside them in the baseline; behind the last of these at the end."""
         place = {made: turn for turn, made in enumerate(known)}
 
-        def turn(value: int, default: int) -> int:
-            return place.get(source(self.nodes, original.get(value, value)), default)
+        def turn(entry: int, default: int) -> int:
+            return place.get(first[entry], default)
 
         stood = sorted((known_at, index) for index, value in enumerate(free) if (known_at := turn(value, -1)) >= 0)
         found: defaultdict[int, list[int]] = defaultdict(list)
@@ -86,32 +95,35 @@ class Captures:
         return result
 
     def _like_another(
-        self,
-        saved: int,
-        held: list[int],
-        tuples: Mapping[int, list[int]],
-        found: Mapping[int, list[int]],
-        original: Mapping[int, int],
+        self, saved: int, tuples: Mapping[int, list[int]], found: Mapping[int, list[int]], original: Mapping[int, int]
     ) -> list[int]:
         """All micro-batches of a stage hand on the same."""
-        inputs = self.run.graph.inputs
+        inputs, held = self.run.graph.inputs, tuples[saved]
         other = next((one for one in found if one in self.run.calls and len(inputs[one]) == len(inputs[saved])), None)
         if other is None:
             return held
         rank: dict[tuple[object, ...], int] = {}
-        for turn, value in enumerate(found[other]):
-            rank.setdefault(self._identity(other, original)(value), turn)
-        mine = self._identity(saved, original)
-        return [held[0], *sorted(held[1:], key=lambda value: rank.get(mine(value), len(rank)))]
+        identity = self._identity(other, tuples[other], original)
+        for turn, entry in enumerate(found[other]):
+            rank.setdefault(identity(entry), turn)
+        mine = self._identity(saved, held, original)
+        return [held[0], *sorted(held[1:], key=lambda entry: rank.get(mine(entry), len(rank)))]
 
-    def _identity(self, saved: int, original: Mapping[int, int]) -> Callable[[int], tuple[object, ...]]:
-        place = {value: turn for turn, value in enumerate(self.run.graph.inputs[saved])}
+    def _identity(
+        self, saved: int, held: Sequence[int], original: Mapping[int, int]
+    ) -> Callable[[int], tuple[object, ...]]:
+        values = self.run.graph.inputs[saved]
+        place = {entry: turn for turn, entry in enumerate(entries(values, self.run.is_parameter))}
+        added = [entry for entry in held if is_parameter(self.nodes, entry) and not is_of_baseline(entry)]
+        number = {entry: turn for turn, entry in enumerate(added)}
 
-        def identity(value: int) -> tuple[object, ...]:
-            first = original.get(value, value)
+        def identity(entry: int) -> tuple[object, ...]:
+            first = original.get(entry, entry)
             if first in place:
-                return first != value, place[first]
+                return first != entry, place[first]
+            if first in number:
+                return "parameter", number[first]
             node = source(self.nodes, first)
-            return first != value, self.nodes.primitive[node], without_number(self.nodes.name[node])
+            return first != entry, self.nodes.primitive[node], without_number(self.nodes.name[node])
 
         return identity

@@ -81,8 +81,25 @@ class Gates:
             elif is_output:
                 handed += filter(run.is_tie, self._given_to(kernel))
         first = next((outer for is_output, outer in found if is_output), found[0][1] if found else [])
-        handed = [*(one for _, outer in found for one in outer if run.is_tie(one)), *handed]
+        handed = [*(one for _, outer in found for one in outer if run.is_tie(one)), *handed, *self._of_losses(part)]
         return tuple(dict.fromkeys((*first, *handed))) if first else ()
+
+    def _of_losses(self, part: Part) -> list[int]:
+        """The gradients of losses that a cell returns: where those come from that do not wait for the gradient of the
+        loss of the model. Equal ones of several layers have become one, so that their numbers tell nothing."""
+        run, waits = self.asked.run, self.asked.prepared.baseline.waits
+        mine = (kernel for kernel, node in self._by_pass.get(part.passing, ()) if self.asked.is_under(part.cell, node))
+        stack = [run.node_of[kernel] for kernel in mine if not waits[kernel]]
+        found, seen = list[int](), set[int](stack)
+        while stack:
+            node = stack.pop()
+            before = [] if run.is_tie(node) else [one for one in given_to(run, node) if not self._is_late(one)]
+            kernel = run.kernel_of.get(node)
+            is_own = kernel is not None and (kernel in run.forward_of or self.asked.is_recomputed(kernel))
+            found += [] if before or is_own else [node]
+            stack += [one for one in before if one not in seen]
+            seen.update(before)
+        return found
 
     def _is_output(self, node: int, part: Part) -> bool:
         """Something that the forward pass does outside of a cell reads what the node makes, or a sum or a view of it,

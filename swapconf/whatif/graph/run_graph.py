@@ -19,6 +19,7 @@ from swapconf.trace.launch_order import repeats
 from swapconf.trace.trace import without_number
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.graph.calls import Call, Handed
+from swapconf.whatif.graph.entries import entries
 from swapconf.whatif.graph.learnt import learnt
 from swapconf.whatif.graph.nodes import COPY
 from swapconf.whatif.shared import served
@@ -212,12 +213,21 @@ class RunGraph:
     def handed(self) -> dict[int, Handed]:
         """By tuple of saved values, for those of `calls`."""
         return {
-            saved: learnt(self.graph, call, self.graph.inputs[saved], self._value, self.is_tie)
+            saved: learnt(
+                self.graph, call, entries(self.graph.inputs[saved], self.is_parameter), self.value, self.is_tie
+            )
             for saved, call in self.calls.items()
         }
 
-    def _value(self, tie: int) -> int:
-        return self.unpacked(self.graph.inputs[tie][0])
+    def value(self, tie: int) -> int:
+        """What a call is handed by a tie; `NO_NODE` for a parameter, also where another call was handed it."""
+        value = self.unpacked(self.graph.inputs[tie][0])
+        return NO_NODE if self.is_parameter(value) else value
+
+    def is_parameter(self, value: int) -> bool:
+        while value != NO_NODE and self.is_tie(value):
+            value = self.graph.inputs[value][0]
+        return value == NO_NODE
 
     def met_first(self, value: int, readers: Iterable[int]) -> int:
         """Of the readers of a value the one that MindSpore meets first; `NO_NODE` where that is not known. What is

@@ -20,6 +20,7 @@ from swapconf.whatif.graph.moves import Moves
 from swapconf.whatif.graph.nodes import COPY, Nodes
 from swapconf.whatif.graph.prefetch import prefetched
 from swapconf.whatif.graph.run_graph import RunGraph
+from swapconf.whatif.graph.saved import Saved
 from swapconf.whatif.graph.slices import Slices
 from swapconf.whatif.graph.states import States
 from swapconf.whatif.graph.sums import turn_sums_of_experts
@@ -98,8 +99,7 @@ class _Building:
         windows = self._asked.windows
         for window in np.flatnonzero(windows.unread & (windows.face < self._run.count)).tolist():
             self._moves.unread(window)
-        moved = {self._nodes.inputs[node][0]: node for node in self._moves.out.values()}
-        self._ties.save(moved, self._again.given() if self._run.is_inlined else {})
+        Saved(self._asked, self._nodes, self._again).tie()
         States(self._asked, self._nodes).tie()
         CellStates(self._asked, self._nodes).tie()
         back = {node: window for (window, _), node in self._moves.back.items()}
@@ -206,7 +206,7 @@ class _Building:
             return self._again.loaded(self._dropped[source], node, barrier, asked.part(node))
         made = run.kernel_of.get(source)
         if made is None:
-            return self._parameter(given, value, kernel)
+            return self._parameter(given, value, kernel, barrier)
         if made in asked.restored:
             return self._restored(made, source)
         if made in self._twins and nodes.primitive[source] not in VIEWS:
@@ -246,16 +246,16 @@ class _Building:
         users, item = self._run.users[nodes.inputs[given][0]], nodes.item[given]
         return min(user for user in users if nodes.primitive[user] == ITEM and nodes.item[user] == item)
 
-    def _parameter(self, given: int, value: int, kernel: int) -> int:
-        """Without lazy inline what a gradient reads of a parameter in a recomputed cell waits as what runs again there
-        does, and so do the states behind it."""
-        if self._run.is_inlined:
-            return given
+    def _parameter(self, given: int, value: int, kernel: int, barrier: int) -> int:
+        """What a gradient reads of a parameter in a recomputed cell waits as what runs again there does, and so do,
+        without lazy inline, the states behind it."""
         forward = self._run.forward_of.get(kernel, kernel)
         part = self._asked.part(forward)
         if value == NO_NODE or self._nodes.primitive[value] != LOAD or part.cell == NO_CELL:
-            return value
-        gated, node = self._again.loaded(value, forward, NO_NODE, part), self._run.node_of[kernel]
+            return given if self._run.is_inlined else value
+        gated, node = self._again.loaded(value, forward, barrier, part), self._run.node_of[kernel]
+        if self._run.is_inlined:
+            return gated
         for user in self._run.users[node]:
             if self._nodes.primitive[user] == STATE and gated != value:
                 self._nodes.inputs[user] = [gated if one == node else one for one in self._nodes.inputs[user]]

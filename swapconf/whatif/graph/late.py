@@ -1,0 +1,91 @@
+"""STRATEGY -> which saved values later passes of MindSpore capture, and in which order.
+
+A recomputed cell is one call until late. What stands in it is captured when its nodes take the place of the call,
+behind all that was captured before: what is left out of it, last of all what its router has counted; what it hands to
+other recomputed cells; the choice of experts in other layers; the tables of a rotary embedding, which the model hands
+over in a tuple; what other gradients read of it, or of constants that it has for itself, and the state in which it is
+called (measured with MindSpore 2.9.0: nine families).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from swapconf.trace.launch_graph import DEPEND, ITEM, LOAD, NO_NODE
+from swapconf.whatif.graph.asked import NO_CELL, Asked, Part
+from swapconf.whatif.graph.captured import Turn
+from swapconf.whatif.graph.nodes import Nodes
+
+_CHOICES, _ROUTER = frozenset({"TopkExt", "TopK"}), "Router/"
+_ROTARY = "/rotary_pos_emb-"  # mindformers 1.9.0: GPTModel
+
+
+@dataclass
+class Late:
+    """``given``: see `Again.given`; ``parts``: by node that runs again. ``called``: ties behind which the states are
+    read in which cells are called. ``tables``: by node that some layers have for themselves the kernel that it is like.
+    ``constants``: kernels that recomputed cells have for themselves, as they are made of constants."""
+
+    asked: Asked
+    nodes: Nodes
+    given: Mapping[int, tuple[int, ...]]
+    parts: Mapping[int, Part]
+    called: Collection[int]
+    tables: Mapping[int, int]
+    constants: Collection[int]
+
+    def turn(self, node: int) -> Turn:
+        """None for what is captured with the rest."""
+        if node in self.called:
+            return 7, 0
+        maker = self._maker(node)
+        kernel = self.asked.run.kernel_of.get(maker)
+        stands_for = self.tables.get(maker, kernel)
+        if stands_for is not None and stands_for in self.constants:
+            return 6, self.asked.run.node_of[stands_for]
+        if kernel is None or not self.given:
+            return None
+        layer = int(self.asked.prepared.baseline.kernels.layer[kernel])
+        return self._inside(maker, kernel, layer) if self._is_inside(kernel) else self._outside(maker, layer)
+
+    def _inside(self, maker: int, kernel: int, layer: int) -> Turn:
+        if maker in self._handed:
+            return 3, layer
+        if kernel in self.asked.again or kernel in self.asked.shared:
+            return 6, maker
+        if self._is_choice(maker):
+            return 1, -layer
+        return (2, -layer) if _ROUTER in self.nodes.name[maker] else (0, 0)
+
+    def _outside(self, maker: int, layer: int) -> Turn:
+        if self._is_choice(maker):
+            return 4, -layer
+        return (5, 0) if maker in self._handed and _ROTARY in self.nodes.name[maker] else None
+
+    def _is_choice(self, maker: int) -> bool:
+        return self.nodes.primitive[maker] in _CHOICES
+
+    def _is_inside(self, kernel: int) -> bool:
+        if kernel not in self.asked.shared:
+            return self.asked.is_inside(kernel)
+        return self.asked.shared_cell(kernel, self.asked.prepared.baseline.layer_of(kernel)) != NO_CELL
+
+    @cached_property
+    def _handed(self) -> frozenset[int]:
+        """What recomputed cells are given that was made elsewhere."""
+        passing = self.asked.prepared.baseline.kernels.passing
+        groups = {group: self.parts[node] for node, group in self.given.items()}
+        made = ((self._maker(one), part) for group, part in groups.items() for one in group)
+        return frozenset(
+            maker
+            for maker, part in made
+            if (kernel := self.asked.run.kernel_of.get(maker)) is not None
+            and not (passing[kernel] == part.passing and self.asked.is_under(part.cell, kernel))
+        )
+
+    def _maker(self, node: int) -> int:
+        while node != NO_NODE and self.nodes.primitive[node] in (DEPEND, ITEM, LOAD):
+            node = self.nodes.inputs[node][0]
+        return node

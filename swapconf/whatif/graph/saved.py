@@ -1,0 +1,122 @@
+"""TIES -> what each tuple of saved values holds under a strategy, in which order, and who is taken out of it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from swapconf.trace.launch_graph import ITEM, NO_NODE
+from swapconf.whatif.graph.again import Again
+from swapconf.whatif.graph.alternation import Alternation
+from swapconf.whatif.graph.asked import Asked
+from swapconf.whatif.graph.captured import Captures
+from swapconf.whatif.graph.entries import entries, is_of_baseline, is_parameter, place_of
+from swapconf.whatif.graph.late import Late
+from swapconf.whatif.graph.nodes import Nodes
+
+
+@dataclass
+class Saved:
+    """``again``: all that runs again has been added."""
+
+    asked: Asked
+    nodes: Nodes
+    again: Again
+
+    def tie(self) -> None:
+        """Let each tuple hold what the backward pass reads now."""
+        ties, run = self.again.ties, self.asked.run
+        moved = {self.nodes.inputs[node][0]: node for node in self.again.moves.out.values()}
+        tuples = {saved: self._held(saved, moved) for saved in run.forward_tuples}
+        found = Captures(run, self.nodes, self._given, self._late.turn).sort(tuples, moved)
+        for saved, held in found.items():
+            self.nodes.inputs[saved] = [self._shown(saved, entry) for entry in held]
+        self._count_again(found)
+        Alternation(run, self.nodes, found).apply(ties.known, self._live)
+
+    @cached_property
+    def _given(self) -> dict[int, tuple[int, ...]]:
+        return self.again.given() if self.asked.run.is_inlined else {}
+
+    @cached_property
+    def _late(self) -> Late:
+        again = self.again
+        tables = {node: kernel for (kernel, _), node in again.tables.made.items()}
+        constants = frozenset(again.constants.kernel_of.values())
+        return Late(self.asked, self.nodes, self._given, again.parts, again.ties.called, tables, constants)
+
+    def _held(self, saved: int, moved: Mapping[int, int]) -> list[int]:
+        """The entries of a tuple, in no order yet. ``moved``: by value its copy on the host."""
+        fresh = [value for value in dict.fromkeys(self.again.ties.fresh[saved]) if value in self._kept]
+        held = self._entries(saved)
+        gone = self._makers(value for value in held if value in self._known and value not in self._kept)
+        gone -= self._makers(value for value in held if value in self._kept)
+        new = held[:1]
+        for value in held[1:]:
+            if value in self._kept or (value not in self._known and not gone & self._makers([value])):
+                new.append(value)
+            elif moved.get(value) in fresh:
+                new.append(moved[value])
+                fresh.remove(moved[value])
+        return [*new, *(value for value in fresh if value not in new), *self._parameters[saved]]
+
+    def _entries(self, saved: int) -> list[int]:
+        """In the baseline."""
+        return entries(self.asked.run.graph.inputs[saved], self.asked.run.is_parameter)
+
+    @cached_property
+    def _kept(self) -> frozenset[int]:
+        """Values that are read."""
+        return frozenset(value for (value, _), tie in self.again.ties.known.items() if tie in self._live)
+
+    @cached_property
+    def _known(self) -> frozenset[int]:
+        return frozenset(value for value, _ in self.again.ties.known)
+
+    @cached_property
+    def _parameters(self) -> Mapping[int, Sequence[int]]:
+        """By tuple those that recomputed cells are given, and the state in which these are called."""
+        found, ties, run = defaultdict[int, list[int]](list), self.again.ties, self.asked.run
+        given = dict.fromkeys(one for group in dict.fromkeys(self._given.values()) for one in group)
+        for tie in (*filter(ties.is_parameter, given), *sorted(ties.called)):
+            saved = run.saved_behind.get(self.nodes.inputs[tie][1])
+            if saved is not None and tie >= self.nodes.count and tie in self._live:
+                found[saved].append(tie)
+        return found
+
+    def _shown(self, saved: int, entry: int) -> int:
+        """What a tuple holds for an entry."""
+        if is_of_baseline(entry):
+            return self.asked.run.graph.inputs[saved][place_of(entry)]
+        return NO_NODE if is_parameter(self.nodes, entry) else entry
+
+    def _makers(self, values: Iterable[int]) -> set[int]:
+        """Of what is taken out of several outputs: a gradient is handed all of them, whichever it reads."""
+        nodes = self.nodes
+        return {nodes.inputs[value][0] for value in values if value >= 0 and nodes.primitive[value] == ITEM}
+
+    def _count_again(self, found: Mapping[int, Sequence[int]]) -> None:
+        """What is taken out of a tuple is told by its place there."""
+        places = {saved: {entry: turn for turn, entry in enumerate(held)} for saved, held in found.items()}
+        before = {saved: self._entries(saved) for saved in found}
+        for node in range(self.nodes.count):
+            saved = self.nodes.inputs[node][0] if self.nodes.primitive[node] == ITEM else NO_NODE
+            if saved in places:
+                entry = before[saved][int(self.asked.run.graph.item[node])]
+                self.nodes.item[node] = places[saved].get(entry, 0)
+
+    @cached_property
+    def _live(self) -> frozenset[int]:
+        """What the end leads to, other than through saved values."""
+        nodes, found, forward = self.nodes, set[int](), self.asked.run.forward_tuples
+        stack = [nodes.end]
+        while stack:
+            node = stack.pop()
+            if node in found:
+                continue
+            found.add(node)
+            given = nodes.inputs[node][:1] if node in forward else nodes.inputs[node]
+            stack += [one for one in given if one != NO_NODE and one not in found]
+        return frozenset(found)
