@@ -101,6 +101,10 @@ class Asked:
         return is_layer and template is not None and template.cell.endswith(_LAYERS)
 
     @cached_property
+    def is_mcore(self) -> bool:
+        return any(template.cell.endswith(_LAYERS) for template in self._templates.values())
+
+    @cached_property
     def in_front_of_writing(self) -> frozenset[str]:
         """Layers with one behind them that writes, on whatever stage: stages are parted later."""
         operators = self.plan.marks.strategy.operators
@@ -123,6 +127,18 @@ class Asked:
     @cached_property
     def _templates(self) -> dict[str, LayerTemplate]:
         return {entry.layer.name: entry.layer.template for entry in self.plan.marks.strategy.layers}
+
+    def site(self, kernel: int) -> tuple[str, str] | None:
+        """(layer, path) of what a kernel belongs to."""
+        sites = self.prepared.sites
+        number = int(sites.of_node[kernel])
+        return sites.names[number] if number >= 0 else None
+
+    @cached_property
+    def excluded(self) -> frozenset[tuple[str, str]]:
+        """Sites that are excluded from recompute."""
+        layers = self.plan.marks.strategy.layers
+        return frozenset((entry.layer.name, path) for entry in layers for path in entry.plan.excluded)
 
     def is_left_out(self, kernel: int) -> bool:
         """Stands in a recomputed cell and does not run again."""

@@ -84,6 +84,7 @@ class Search:
     ``value``: what stands behind a tie to the barrier. ``entered``: what is captured from where the forward pass is
     searched, too. ``is_tie``: see `RunGraph.is_tie`. ``apart``: numbers of nodes whose gradients stand in no tuple.
     ``given``: by node of a recomputed cell, which is called as a whole, what that is given, its parameters first.
+    ``unmet``: what only such calls see.
     """
 
     def __init__(
@@ -97,9 +98,11 @@ class Search:
         entered: Collection[int] = (),
         apart: Collection[str] = (),
         given: Mapping[int, Sequence[int]] = MappingProxyType({}),
+        unmet: Collection[int] = (),
     ) -> None:
         self._nodes, self._call, self._number, self._value = nodes, call, number, value
         self._is_tie, self._entered, self._given = is_tie, entered, given
+        self._unmet = {NO_NODE, call.barrier, *unmet}
         self._with_calls = {one for group in given.values() for one in group if self._is_parameter_of(one)}
         self._is_parameter: dict[int, bool] = {}
         self._ends = self._gradients()
@@ -134,7 +137,7 @@ class Search:
                 self._capture(node)
                 if node not in self._entered:
                     continue
-            if node in met or (node not in self._forward and self._spread(node)):
+            if node in met or node in self._unmet or (node not in self._forward and self._spread(node)):
                 continue
             met.add(node)
             if node in self._forward:
@@ -149,7 +152,7 @@ class Search:
 
     def _meet(self, node: int) -> None:
         for place, given in enumerate(self._nodes.inputs[node]):
-            if given in (NO_NODE, self._call.barrier):
+            if given in self._unmet:
                 continue
             if not self._is_captured(given):
                 self._stack += map(self._arriving, self._given.get(given, (given,)))
@@ -168,7 +171,7 @@ class Search:
 
     def _arriving(self, given: int) -> int:
         """What a recomputed cell is given may be handed to the call as it is."""
-        if not self._is_captured(given):
+        if given in self._unmet or not self._is_captured(given):
             return given
         value = self._value(given)
         return ~given if value == NO_NODE else ~source(self._nodes, value)

@@ -15,22 +15,21 @@ from swapconf.trace.launch_graph import LOAD, NO_NODE
 from swapconf.trace.trace import without_number
 from swapconf.whatif.graph.calls import Handed, Search, source
 from swapconf.whatif.graph.entries import entries, is_of_baseline, is_parameter, place_of
+from swapconf.whatif.graph.late import TABLES, Late
 from swapconf.whatif.graph.nodes import COPY, Nodes
 from swapconf.whatif.graph.run_graph import RunGraph
 
 _LATER = frozenset({COPY, LOAD})
-Turn = tuple[int, int] | None
 _NEAR = 2  # neighbours beside which a value stays that the search does not explain
 
 
 @dataclass(frozen=True, eq=False)
 class Captures:
-    """``nodes``: those of a strategy. ``given``: see `Again.given`. ``late``: see `Late.turn`."""
+    """``nodes``: those of a strategy."""
 
     run: RunGraph
     nodes: Nodes
-    given: Mapping[int, Sequence[int]]
-    late: Callable[[int], Turn]
+    late: Late
 
     def sort(self, tuples: Mapping[int, list[int]], moved: Mapping[int, int]) -> dict[int, list[int]]:
         """``tuples``: by tuple of saved values the entries that it is to hold. ``moved``: by value its copy on the
@@ -47,11 +46,20 @@ class Captures:
     def _sorted(self, saved: int, held: Sequence[int], original: Mapping[int, int]) -> list[int]:
         handed = self.run.handed[saved]
         call, number = self.run.calls[saved], self.run.graph.forward_unique
-        search = Search(self.nodes, call, number=number, value=self._value, apart=handed.apart, given=self.given)
+        search = Search(
+            self.nodes,
+            call,
+            number=number,
+            value=self._value,
+            apart=handed.apart,
+            given=self.late.given,
+            unmet=self.late.tables_given,
+        )
         rank = {made: turn for turn, made in enumerate(search.met().captured)}
         made = {entry: self._made(entry, handed) for entry in held[1:]}
         first = {entry: self._made(original.get(entry, entry), handed) for entry in held[1:]}
-        late = {entry: turn for entry in held[1:] if (turn := self.late(first[entry])) is not None}
+        late = {entry: turn for entry in held[1:] if (turn := self.late.turn(first[entry])) is not None}
+        late = {entry: turn for entry, turn in late.items() if turn[0] != TABLES or made[entry] not in rank}
 
         def is_free(entry: int) -> bool:
             if made[entry] not in rank or first[entry] in handed.late:

@@ -33,6 +33,17 @@ class Gates:
     _chains: dict[tuple[int, int], int] = field(default_factory=dict)
     _given: dict[tuple[int, ...], int] = field(default_factory=dict)
 
+    def part_excluded(self) -> None:
+        """What the model itself computes again waits for no gradient of what is excluded from recompute behind it."""
+        asked, run = self.asked, self.asked.run
+        for kernel, node in run.forward_of.items():
+            if asked.site(node) in asked.excluded and not asked.is_inside(node):
+                gradient = run.node_of[kernel]
+                for gate in run.users[gradient]:
+                    if self.nodes.primitive[gate] == TUPLE and gate not in run.saved:
+                        rest = [given for given in self.nodes.inputs[gate] if given != gradient]
+                        self.nodes.inputs[gate] = rest or self.nodes.inputs[gate]
+
     def of(self, kernel: int, part: Part) -> int:
         """NO_NODE where it waits for nothing."""
         if part.cell != NO_CELL:

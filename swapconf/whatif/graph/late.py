@@ -2,9 +2,10 @@
 
 A recomputed cell is one call until late. What stands in it is captured when its nodes take the place of the call,
 behind all that was captured before: what is left out of it, last of all what its router has counted; what it hands to
-other recomputed cells; the choice of experts in other layers; the tables of a rotary embedding, which the model hands
-over in a tuple; what other gradients read of it, or of constants that it has for itself, and the state in which it is
-called (measured with MindSpore 2.9.0: nine families).
+other recomputed cells; the choice of experts in other layers, and what else is excluded from recompute there; the
+tables of a rotary embedding, which the model hands over in a tuple, where no other gradient reads them; what other
+gradients read of it, or of constants that it has for itself, and the state in which it is called (measured with
+MindSpore 2.9.0: nine families).
 """
 
 from __future__ import annotations
@@ -13,13 +14,15 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from swapconf.trace.launch_graph import DEPEND, ITEM, LOAD, NO_NODE
+from swapconf.trace.launch_graph import DEPEND, ITEM, LOAD, NO_NODE, TUPLE
+from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.graph.asked import NO_CELL, Asked, Part
-from swapconf.whatif.graph.captured import Turn
 from swapconf.whatif.graph.nodes import Nodes
 
+Turn = tuple[int, int] | None
 _CHOICES, _ROUTER = frozenset({"TopkExt", "TopK"}), "Router/"
-_ROTARY = "/rotary_pos_emb-"  # mindformers 1.9.0: GPTModel
+_TABLES = ("/rotary_pos_emb-", "/freqs_mgr-")  # mindformers 1.9.0: of GPTModel and LlamaModel
+TABLES = 5  # the turn of these
 
 
 @dataclass
@@ -60,9 +63,32 @@ class Late:
         return (2, -layer) if _ROUTER in self.nodes.name[maker] else (0, 0)
 
     def _outside(self, maker: int, layer: int) -> Turn:
-        if self._is_choice(maker):
+        if self._is_choice(maker) or self._is_excluded(maker):
             return 4, -layer
-        return (5, 0) if maker in self._handed and _ROTARY in self.nodes.name[maker] else None
+        return (TABLES, maker) if maker in self._tables else None
+
+    @cached_property
+    def tables_given(self) -> frozenset[int]:
+        """What recomputed cells see of tables of rotary embeddings."""
+        nodes = self.nodes
+        gated = (
+            node
+            for node in range(nodes.count, len(nodes))
+            if nodes.primitive[node] == DEPEND and self.nodes.primitive[nodes.inputs[node][1]] == TUPLE
+        )
+        return frozenset(node for node in gated if self._is_table(self._maker(node)))
+
+    @cached_property
+    def _tables(self) -> frozenset[int]:
+        return frozenset(map(self._maker, self.tables_given))
+
+    def _is_table(self, maker: int) -> bool:
+        return maker != NO_NODE and any(table in self.nodes.name[maker] for table in _TABLES)
+
+    def _is_excluded(self, maker: int) -> bool:
+        """From recompute, although no cell around it is recomputed."""
+        kernel = self.asked.run.kernel_of[maker]
+        return self.nodes.primitive[maker] not in VIEWS and self.asked.site(kernel) in self.asked.excluded
 
     def _is_choice(self, maker: int) -> bool:
         return self.nodes.primitive[maker] in _CHOICES

@@ -30,7 +30,7 @@ class Saved:
         ties, run = self.again.ties, self.asked.run
         moved = {self.nodes.inputs[node][0]: node for node in self.again.moves.out.values()}
         tuples = {saved: self._held(saved, moved) for saved in run.forward_tuples}
-        found = Captures(run, self.nodes, self._given, self._late.turn).sort(tuples, moved)
+        found = Captures(run, self.nodes, self._late).sort(tuples, moved)
         for saved, held in found.items():
             self.nodes.inputs[saved] = [self._shown(saved, entry) for entry in held]
         self._count_again(found)
@@ -43,9 +43,10 @@ class Saved:
     @cached_property
     def _late(self) -> Late:
         again = self.again
-        tables = {node: kernel for (kernel, _), node in again.tables.made.items()}
         constants = frozenset(again.constants.kernel_of.values())
-        return Late(self.asked, self.nodes, self._given, again.parts, again.ties.called, tables, constants)
+        return Late(
+            self.asked, self.nodes, self._given, again.parts, again.ties.called, again.tables.kernel_of, constants
+        )
 
     def _held(self, saved: int, moved: Mapping[int, int]) -> list[int]:
         """The entries of a tuple, in no order yet. ``moved``: by value its copy on the host."""

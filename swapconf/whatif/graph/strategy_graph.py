@@ -71,7 +71,7 @@ class _Building:
     def __init__(self, asked: Asked) -> None:
         self._asked, self._run = asked, asked.run
         self._nodes = Nodes(asked.run.graph)
-        self._ties = Ties(asked.run, self._nodes)
+        self._ties = Ties(asked.run, self._nodes, asked.is_mcore)
         self._tables = Tables(asked, self._nodes)
         self._gates = Gates(asked, self._nodes)
         self._moves = Moves(asked, self._nodes, self._ties, self._tables.made)
@@ -85,6 +85,7 @@ class _Building:
 
     def graph(self) -> StrategyGraph:
         self._tables.part()
+        self._gates.part_excluded()
         self._part_views()
         self._drop_copies()
         baseline, twins = self._asked.prepared.baseline, self._twins
@@ -104,13 +105,12 @@ class _Building:
         CellStates(self._asked, self._nodes).tie()
         back = {node: window for (window, _), node in self._moves.back.items()}
         prefetched(self._nodes, self._run, windows.prefetch, back)
-        tables = {node: kernel for (kernel, _), node in self._tables.made.items()}
         again = self._again.kernel_of | self._constants.kernel_of
         return StrategyGraph(
             run=self._run,
             nodes=self._nodes,
             windows=windows,
-            copies=again | tables | self._slices.kernel_of,
+            copies=again | self._tables.kernel_of | self._slices.kernel_of,
             again=frozenset(again),
             out={node: window for window, node in self._moves.out.items()},
             back=back,

@@ -21,6 +21,11 @@ class Tables:
     stands_for: dict[int, int] = field(default_factory=dict)
     _chains: dict[tuple[int, int], int] = field(default_factory=dict)
 
+    @property
+    def kernel_of(self) -> dict[int, int]:
+        """By node the kernel of the baseline that it is like."""
+        return {node: kernel for (kernel, _), node in self.made.items()}
+
     def part(self) -> None:
         """Add them, and let the forward passes of their users read them."""
         run = self.asked.run

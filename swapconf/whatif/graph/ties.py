@@ -15,11 +15,13 @@ class Ties:
     """What is added to ``nodes`` so that the backward pass may read values of the forward pass.
 
     Attributes:
+        is_mcore: Of what generation the model is.
         fresh: By tuple of saved values those that it has to hold besides.
     """
 
     run: RunGraph
     nodes: Nodes
+    is_mcore: bool
     fresh: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
     _known: dict[tuple[int, int], int] = field(default_factory=dict)
     _gated: dict[tuple[int, int], int] = field(default_factory=dict)
@@ -78,10 +80,10 @@ class Ties:
         return self._loads[load, gate]
 
     def state(self, barrier: int, gate: int) -> int:
-        """That in which a recomputed cell is called."""
+        """That in which a recomputed cell is called; a legacy model hands none on."""
         if gate not in self._states:
             called = NO_NODE
-            if self.run.is_inlined:
+            if self.run.is_inlined and self.is_mcore:
                 called = self._called.setdefault(barrier, self.nodes.tied(NO_NODE, barrier))
             self._states[gate] = self.nodes.tied(called, gate)
         return self._states[gate]
