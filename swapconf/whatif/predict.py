@@ -88,7 +88,7 @@ def schedule(prepared: PlacedBaseline, strategy: Strategy, slack: Slack | None =
     staying = np.zeros(len(flagged), dtype=np.bool_)
     covering = covered(sites, actions.cell, actions.cells, actions.roots)
     if not strategy.recompute_options.get("mp_comm_recompute", True):
-        staying |= prepared.redistributed & (covering.root >= 0)
+        staying |= prepared.redistributed & (covering.root >= 0) & ~(baseline.views & actions.comm[sites.of_node])
         if not strategy.lazy_inline:  # what is merged then, has no mark
             staying[list(prepared.merged_views)] = False
     back = restored(baseline, sites, actions, staying)

@@ -67,6 +67,7 @@ FURTHER = {
     "qwen3_moe_view_of_a_split-1": 0.0006,
     "qwen3_product_left_out-0": 0.0006,
     "qwen3_interleaved-0": 0.0008,
+    "qwen3_state_of_a_network-0": 0.0009,
     # zeros for the gradients of routers, which two layers share
     "qwen3_moe_two_experts_a_stage-0": 0.0027,
     "qwen3_moe_two_experts_a_stage-1": 0.0019,

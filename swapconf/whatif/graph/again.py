@@ -218,7 +218,7 @@ class Again:
         if use.window >= 0:
             return self.gated(self.moves.returned(use.window, barrier), source, kernel, part, item), False
         kept = self.gated(self._behind(untied, barrier), source, kernel, part, item)
-        return self._states.kept(kept, source, kernel, barrier, part), False
+        return self._states.kept(kept, value, kernel, barrier, part), False
 
     def _untied(self, value: int) -> int:
         """A value of the forward pass, whatever copy to the host its reader waits for there."""

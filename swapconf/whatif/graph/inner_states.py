@@ -78,12 +78,28 @@ class InnerStates:
             value = below
         return seen
 
-    def kept(self, seen: int, source: int, kernel: int, barrier: int, part: Part) -> int:
-        """``seen``: what was kept of a node."""
-        is_left_out = self.asked.run.kernel_of.get(source, -1) not in self.asked.again
-        if is_left_out and self._is_handed_out(source, part):
+    def kept(self, seen: int, value: int, kernel: int, barrier: int, part: Part) -> int:
+        """``seen``: what was kept of a value. What is left out of a recomputed layer in front of a state of its
+        feed-forward network is read in that state."""
+        source = self.asked.run.source(value)[0]
+        if self.asked.run.kernel_of.get(source, -1) in self.asked.again:
+            return seen
+        if self._is_handed_out(source, part):
             return self.nodes.tied(seen, self._called(kernel, barrier, part))
-        return seen
+        graph = self.asked.run.graph
+        if value >= self.nodes.count or graph.primitive[value] != DEPEND or not self.asked.is_whole(part):
+            return seen
+        below, awaited = graph.inputs[value][:2]
+        is_network = awaited != NO_NODE and graph.primitive[awaited] == STATE and self._is_read_in(awaited, part)
+        if not is_network or not self.asked.run.is_inlined:
+            return seen
+        state = self._behind_loads(self._state(awaited, kernel, barrier, part), None, kernel, barrier, part)
+        return self.nodes.tied(self.ties.behind_barrier(below, barrier), state)
+
+    def _is_read_in(self, state: int, part: Part) -> bool:
+        """A state of the forward pass behind parameters alone that a cell reads."""
+        read = [one for one in self._packed(self.asked.run.graph.inputs[state][1]) if one != NO_NODE]
+        return bool(read) and all(self._is_loaded(one) and self._is_in(one, part) for one in read)
 
     def _is_handed_out(self, source: int, part: Part) -> bool:
         """Query, key and value of a recomputed layer are read in the state in which that is called, where the attention
