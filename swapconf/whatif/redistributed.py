@@ -49,17 +49,24 @@ def redistributed(baseline: Baseline, sites: Sites, network: Network) -> Flags:
             if face in functions or not is_own:
                 functions.add(reader)
     found[list(functions)] = False
-    if any(layer.interleave for layer in network.layers):
-        found &= ~_casts_for_products(baseline)
-    return np.asarray(found)
+    in_pieces = any(layer.interleave for layer in network.layers)
+    return np.asarray(found & ~(_again_alone(baseline) & (in_pieces | _is_alone(baseline))))
 
 
-def _casts_for_products(baseline: Baseline) -> Flags:
-    """[kernels] views of a Cast that a product reads: with an interleaved pipeline they run again all the same, and so
-    does the Cast (measured with MindSpore 2.9.0: legacy Llama and GLM)."""
+def _again_alone(baseline: Baseline) -> Flags:
+    """[kernels] views of what flash attention or communication made, and of a Cast that a product reads: in a layer
+    that is the only one of its stage, and with an interleaved pipeline, these run again (measured with MindSpore 2.9.0:
+    legacy Llama and GLM)."""
     kernels, below = baseline.kernels, baseline.below
-    of_cast = baseline.views & (below >= 0) & (kernels.primitives[below] == "Cast")
-    return np.asarray(of_cast & baseline.read_by((kernels.primitives == "MatMul") & ~kernels.backward))
+    made, is_view = kernels.primitives[below], baseline.views & (below >= 0)
+    of_cast = (made == "Cast") & baseline.read_by((kernels.primitives == "MatMul") & ~kernels.backward)
+    return np.asarray(is_view & ((made == _FLASH) | (kernels.stream[below] != 0) | of_cast))
+
+
+def _is_alone(baseline: Baseline) -> Flags:
+    """[kernels] of a layer that is the only one of its stage."""
+    alone = [number for batch in baseline.batches if len(batch) == 1 for number in batch]
+    return np.isin(baseline.kernels.passing, alone)
 
 
 def _in_morph(baseline: Baseline, sites: Sites, network: Network) -> Flags:
