@@ -59,9 +59,7 @@ def command(
         raise SystemExit(EXIT_ERRORS if study.is_refused else 0)
     strategy = study.strategy
     if strategy is None:
-        raise click.ClickException(
-            phrase("the YAML does not give the number of layers, so there is nothing to lay out")
-        )
+        raise click.ClickException(phrase("{reason}, so there is nothing to lay out", reason=study.why_no_strategy))
     if layer is not None and not 0 <= layer < strategy.network.num_layers:
         raise click.UsageError(
             phrase(

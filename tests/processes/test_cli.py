@@ -106,8 +106,10 @@ def test_explain_refuses_what_it_cannot_show(tmp_path: Path) -> None:
     assert invoke("explain", EXAMPLE, "--layer", "4").exit_code == 2
     assert invoke("explain", str(tmp_path / "missing.yaml")).exit_code == 2
     bare = tmp_path / "bare.yaml"
-    bare.write_text("swap_config: {swap: True}\n")
-    assert invoke("explain", str(bare)).exit_code == 2
+    bare.write_text("swap_config: {swap: True}\nmodel:\n  model_config: {type: LlamaConfig}\n")
+    result = invoke("explain", str(bare))
+    assert result.exit_code == 2
+    assert f"{bare}:3: the YAML does not give the number of layers (num_layers or num_hidden_layers in" in result.stderr
 
 
 def test_control_characters_of_a_file_do_not_reach_the_terminal(tmp_path: Path) -> None:
