@@ -29,8 +29,7 @@ class Item:
     remedy: str = ""
 
     def __str__(self) -> str:
-        place = f"{self.origin.file}:{self.origin.line}" if self.origin.line else self.origin.file
-        place += f"  {self.origin.path}" if self.origin.path else ""
+        place = f"{self.origin.place}  {self.origin.path}" if self.origin.path else self.origin.place
         if not self.remedy:
             return phrase("{place}: {text}", place=place, text=self.text)
         return phrase("{place}: {text}; {remedy}", place=place, text=self.text, remedy=self.remedy)

@@ -63,11 +63,10 @@ class Study:
         """What to say where a strategy is needed and there is none."""
         if self.config.dialect is Dialect.PYNATIVE:
             return phrase("this is a PyNative config, and swapconf predicts graph mode only")
-        origin = self.config.origin("model.model_config", "model.arch", "model")
         return phrase(
             "{place}: the YAML does not give the number of layers (num_layers or num_hidden_layers in "
             "model.model_config, or a config.json in pretrained_model_dir)",
-            place=f"{origin.file}:{origin.line}" if origin.line else origin.file,
+            place=self.config.origin("model.model_config", "model.arch", "model").place,
         )
 
 

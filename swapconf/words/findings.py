@@ -35,6 +35,11 @@ class Origin:
     column: int = 0
     path: str = ""
 
+    @property
+    def place(self) -> str:
+        """File and line, or the file."""
+        return f"{self.file}:{self.line}" if self.line else self.file
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Finding:

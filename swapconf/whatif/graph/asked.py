@@ -128,17 +128,9 @@ class Asked:
     def _templates(self) -> dict[str, LayerTemplate]:
         return {entry.layer.name: entry.layer.template for entry in self.plan.marks.strategy.layers}
 
-    def site(self, kernel: int) -> tuple[str, str] | None:
-        """(layer, path) of what a kernel belongs to."""
-        sites = self.prepared.sites
-        number = int(sites.of_node[kernel])
-        return sites.names[number] if number >= 0 else None
-
-    @cached_property
-    def excluded(self) -> frozenset[tuple[str, str]]:
-        """Sites that are excluded from recompute."""
-        layers = self.plan.marks.strategy.layers
-        return frozenset((entry.layer.name, path) for entry in layers for path in entry.plan.excluded)
+    def is_excluded(self, kernel: int) -> bool:
+        """The recompute of what a kernel belongs to is."""
+        return bool(self.plan.marks.actions.excluded[self.prepared.sites.of_node[kernel]])
 
     def is_left_out(self, kernel: int) -> bool:
         """Stands in a recomputed cell and does not run again."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from swapconf.trace.launch_graph import LOAD, NO_NODE
 from swapconf.trace.trace import without_number
 from swapconf.whatif.graph.calls import Handed, Search, source
-from swapconf.whatif.graph.entries import entries, is_of_baseline, is_parameter, place_of
+from swapconf.whatif.graph.entries import is_of_baseline, is_parameter, place_of
 from swapconf.whatif.graph.late import TABLES, Late
 from swapconf.whatif.graph.nodes import COPY, Nodes
 from swapconf.whatif.graph.run_graph import RunGraph
@@ -58,8 +58,11 @@ class Captures:
         rank = {made: turn for turn, made in enumerate(search.met().captured)}
         made = {entry: self._made(entry, handed) for entry in held[1:]}
         first = {entry: self._made(original.get(entry, entry), handed) for entry in held[1:]}
-        late = {entry: turn for entry in held[1:] if (turn := self.late.turn(first[entry])) is not None}
-        late = {entry: turn for entry, turn in late.items() if turn[0] != TABLES or made[entry] not in rank}
+        late = {
+            entry: turn
+            for entry in held[1:]
+            if (turn := self.late.turn(first[entry])) is not None and (turn[0] != TABLES or made[entry] not in rank)
+        }
 
         def is_free(entry: int) -> bool:
             if made[entry] not in rank or first[entry] in handed.late:
@@ -120,8 +123,7 @@ class Captures:
     def _identity(
         self, saved: int, held: Sequence[int], original: Mapping[int, int]
     ) -> Callable[[int], tuple[object, ...]]:
-        values = self.run.graph.inputs[saved]
-        place = {entry: turn for turn, entry in enumerate(entries(values, self.run.is_parameter))}
+        place = {entry: turn for turn, entry in enumerate(self.run.entries[saved])}
         added = [entry for entry in held if is_parameter(self.nodes, entry) and not is_of_baseline(entry)]
         number = {entry: turn for turn, entry in enumerate(added)}
 

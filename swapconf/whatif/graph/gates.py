@@ -15,7 +15,7 @@ from swapconf.trace.launch_graph import NO_NODE, TUPLE
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.graph.asked import NO_CELL, Asked, Part
 from swapconf.whatif.graph.components import Components
-from swapconf.whatif.graph.gradients import arrived, given_to
+from swapconf.whatif.graph.gradients import arrived, given_to, is_gradient
 from swapconf.whatif.graph.nodes import Nodes
 
 _SUMS = frozenset({"AddN", "Add"})  # of gradients, which have no number of their own
@@ -37,7 +37,7 @@ class Gates:
         """What the model itself computes again waits for no gradient of what is excluded from recompute behind it."""
         asked, run = self.asked, self.asked.run
         for kernel, node in run.forward_of.items():
-            if asked.site(node) in asked.excluded and not asked.is_inside(node):
+            if asked.is_excluded(node) and not asked.is_inside(node):
                 gradient = run.node_of[kernel]
                 for gate in run.users[gradient]:
                     if self.nodes.primitive[gate] == TUPLE and gate not in run.saved:
@@ -245,7 +245,7 @@ class Gates:
             if one != NO_NODE
         ]
         for one in given:
-            is_one = run.is_gradient(one) and not self._is_of_left_out(one)
+            is_one = is_gradient(run, one) and not self._is_of_left_out(one)
             found += [one] if is_one or self._is_left_by_norm(one) else []
         found = found or [one for one in given if self._is_left(one, run.graph.primitive[run.node_of[kernel]])]
         return found or self._beside_what_it_shows(kernel)
@@ -271,8 +271,7 @@ class Gates:
         asked = self.asked
         kernel = asked.run.kernel_of.get(asked.run.origin(node)[0], -1)
         forward = asked.run.forward_of.get(kernel, -1)
-        site = int(asked.prepared.sites.of_node[forward]) if forward >= 0 else -1
-        return site >= 0 and bool(asked.plan.marks.actions.excluded[site])
+        return forward >= 0 and asked.is_excluded(forward)
 
     def _is_left(self, node: int, gradient: str) -> bool:
         """One of the outputs of the primitive whose gradient that is."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 
-from swapconf.trace.launch_graph import DEPEND, ITEM, LOAD, NO_NODE, TUPLE
+from swapconf.trace.launch_graph import DEPEND, LOAD, NO_NODE, TUPLE
 from swapconf.whatif.graph.asked import NO_CELL, Part
 from swapconf.whatif.graph.nodes import Nodes
 
@@ -29,7 +29,7 @@ def given(
         tied = [one for one in read.difference(members) if nodes.primitive[one] == DEPEND]
         gates = dict.fromkeys(nodes.inputs[one][1] for one in sorted(tied))
         mine = [one for gate in gates for one in parameters[gate]]
-        values = sorted(tied, key=lambda one: _made_by(nodes, one))
+        values = sorted(tied, key=nodes.maker)
         found |= dict.fromkeys(members, (*dict.fromkeys(mine), *values))
     return found
 
@@ -45,9 +45,3 @@ def _parameters(nodes: Nodes, is_parameter: Callable[[int], bool]) -> defaultdic
             if gate != NO_NODE and nodes.primitive[gate] == TUPLE and is_parameter(tie):
                 found[gate].append(tie)
     return found
-
-
-def _made_by(nodes: Nodes, node: int) -> int:
-    while node != NO_NODE and nodes.primitive[node] in (DEPEND, LOAD, ITEM):
-        node = nodes.inputs[node][0]
-    return node

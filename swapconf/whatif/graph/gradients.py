@@ -1,15 +1,15 @@
-"""RUN + NODE -> the gradients that it waits for."""
+"""RUN + NODE -> whether it is a gradient, and the gradients that it waits for."""
 
 from __future__ import annotations
 
-from swapconf.trace.launch_graph import NO_NODE
+from swapconf.trace.launch_graph import ITEM, NO_NODE, SAME_VALUE, TUPLE
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.graph.run_graph import RunGraph
 
 
 def given_to(run: RunGraph, node: int) -> list[int]:
     """The gradients among the inputs of a node."""
-    given = (one for one in run.graph.inputs[node] if one != NO_NODE and run.is_gradient(one))
+    given = (one for one in run.graph.inputs[node] if one != NO_NODE and is_gradient(run, one))
     return list(dict.fromkeys(given))
 
 
@@ -20,7 +20,30 @@ def arrived(run: RunGraph, node: int) -> int:
         and run.graph.primitive[node] in VIEWS
         and kernel not in run.forward_of
         and run.graph.inputs[node][0] != NO_NODE
-        and run.is_gradient(run.graph.inputs[node][0])
+        and is_gradient(run, run.graph.inputs[node][0])
     ):
         node = run.graph.inputs[node][0]
     return node
+
+
+def is_gradient(run: RunGraph, node: int) -> bool:
+    """Shows what a kernel of the backward pass made, other than by computing again."""
+    baseline, graph = run.baseline, run.graph
+    while node != NO_NODE and node < len(graph):
+        kernel = run.kernel_of.get(node)
+        if kernel is not None and baseline.kernels.backward[kernel] and baseline.views[kernel]:
+            node = graph.inputs[node][0]
+            continue
+        if kernel is not None:
+            return bool(baseline.kernels.backward[kernel]) and kernel not in run.twins
+        if node in run.saved:
+            return False
+        if run.is_tie(node):  # of a gradient that is handed to a call, as a received one
+            node = run.unpacked(graph.inputs[node][0])
+            continue
+        if graph.primitive[node] == TUPLE:
+            return any(is_gradient(run, given) for given in graph.inputs[node])
+        if graph.primitive[node] not in SAME_VALUE | {ITEM}:
+            return False
+        node = graph.inputs[node][0]
+    return False

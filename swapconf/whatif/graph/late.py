@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from swapconf.trace.launch_graph import DEPEND, ITEM, LOAD, NO_NODE, TUPLE
+from swapconf.trace.launch_graph import DEPEND, NO_NODE, TUPLE
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.graph.asked import NO_CELL, Asked, Part
 from swapconf.whatif.graph.nodes import Nodes
@@ -43,7 +43,7 @@ class Late:
         """None for what is captured with the rest."""
         if node in self.called:
             return 7, 0
-        maker = self._maker(node)
+        maker = self.nodes.maker(node)
         kernel = self.asked.run.kernel_of.get(maker)
         stands_for = self.tables.get(maker, kernel)
         if stands_for is not None and stands_for in self.constants:
@@ -74,13 +74,13 @@ class Late:
         gated = (
             node
             for node in range(nodes.count, len(nodes))
-            if nodes.primitive[node] == DEPEND and self.nodes.primitive[nodes.inputs[node][1]] == TUPLE
+            if nodes.primitive[node] == DEPEND and nodes.primitive[nodes.inputs[node][1]] == TUPLE
         )
-        return frozenset(node for node in gated if self._is_table(self._maker(node)))
+        return frozenset(node for node in gated if self._is_table(nodes.maker(node)))
 
     @cached_property
     def _tables(self) -> frozenset[int]:
-        return frozenset(map(self._maker, self.tables_given))
+        return frozenset(map(self.nodes.maker, self.tables_given))
 
     def _is_table(self, maker: int) -> bool:
         return maker != NO_NODE and any(table in self.nodes.name[maker] for table in _TABLES)
@@ -88,7 +88,7 @@ class Late:
     def _is_excluded(self, maker: int) -> bool:
         """From recompute, although no cell around it is recomputed."""
         kernel = self.asked.run.kernel_of[maker]
-        return self.nodes.primitive[maker] not in VIEWS and self.asked.site(kernel) in self.asked.excluded
+        return self.nodes.primitive[maker] not in VIEWS and self.asked.is_excluded(kernel)
 
     def _is_choice(self, maker: int) -> bool:
         return self.nodes.primitive[maker] in _CHOICES
@@ -103,15 +103,10 @@ class Late:
         """What recomputed cells are given that was made elsewhere."""
         passing = self.asked.prepared.baseline.kernels.passing
         groups = {group: self.parts[node] for node, group in self.given.items()}
-        made = ((self._maker(one), part) for group, part in groups.items() for one in group)
+        made = ((self.nodes.maker(one), part) for group, part in groups.items() for one in group)
         return frozenset(
             maker
             for maker, part in made
             if (kernel := self.asked.run.kernel_of.get(maker)) is not None
             and not (passing[kernel] == part.passing and self.asked.is_under(part.cell, kernel))
         )
-
-    def _maker(self, node: int) -> int:
-        while node != NO_NODE and self.nodes.primitive[node] in (DEPEND, ITEM, LOAD):
-            node = self.nodes.inputs[node][0]
-        return node

@@ -26,7 +26,7 @@ def learnt(
     kinds = defaultdict[tuple[str, ...], set[str]](set)
     for one, read in plain.shared().items():
         kinds[tuple(sorted({_NUMBERS.sub("", graph.name[node]) for node in read}))].add(one)
-    parameters = _parameters(nodes, saved, [one for one in captured if value(one) == NO_NODE and is_tie(one)])
+    parameters = _parameters(nodes, saved, [one for one in captured if is_tie(one) and value(one) == NO_NODE])
     made = (
         parameters.get(place, NO_NODE) if is_of_baseline(one) else source(nodes, one) for place, one in enumerate(saved)
     )

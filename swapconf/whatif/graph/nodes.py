@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from swapconf.trace.launch_graph import DEPEND, NO_NODE, STATE, UNLAUNCHED, LaunchGraph
+from swapconf.trace.launch_graph import DEPEND, ITEM, LOAD, NO_NODE, STATE, UNLAUNCHED, LaunchGraph
 
 MOVE, COPY = "MoveTo", "TensorMove"
 
@@ -41,6 +41,12 @@ class Nodes:
     def tied(self, value: int, awaited: int) -> int:
         """The value, as who waits for something else, too, sees it."""
         return self.add(DEPEND, (value, awaited))
+
+    def maker(self, value: int) -> int:
+        """The node that a value, or what is loaded of a parameter, is an output of; `NO_NODE` for none."""
+        while value != NO_NODE and self.primitive[value] in (DEPEND, ITEM, LOAD):
+            value = self.inputs[value][0]
+        return value
 
     def waits_for_state(self, value: int) -> bool:
         """Who sees the value reads parameters in the state behind it."""

@@ -213,11 +213,14 @@ class RunGraph:
     def handed(self) -> dict[int, Handed]:
         """By tuple of saved values, for those of `calls`."""
         return {
-            saved: learnt(
-                self.graph, call, entries(self.graph.inputs[saved], self.is_parameter), self.value, self.is_tie
-            )
+            saved: learnt(self.graph, call, self.entries[saved], self.value, self.is_tie)
             for saved, call in self.calls.items()
         }
+
+    @cached_property
+    def entries(self) -> dict[int, list[int]]:
+        """By tuple of saved values."""
+        return {saved: entries(self.graph.inputs[saved], self.is_parameter) for saved in self.saved}
 
     def value(self, tie: int) -> int:
         """What a call is handed by a tie; `NO_NODE` for a parameter, also where another call was handed it."""
@@ -266,29 +269,9 @@ class RunGraph:
         kernel = self.kernel_of.get(node)
         return kernel is not None and bool(self.baseline.kernels.backward[kernel])
 
-    def is_gradient(self, node: int) -> bool:
-        """Shows what a kernel of the backward pass made, other than by computing again."""
-        while node != NO_NODE and node < len(self.graph):
-            kernel = self.kernel_of.get(node)
-            if kernel is not None and self.baseline.kernels.backward[kernel] and self.baseline.views[kernel]:
-                node = self.graph.inputs[node][0]
-                continue
-            if kernel is not None:
-                return bool(self.baseline.kernels.backward[kernel]) and kernel not in self._twins
-            if node in self.saved:
-                return False
-            if self.is_tie(node):  # of a gradient that is handed to a call, as a received one
-                node = self.unpacked(self.graph.inputs[node][0])
-                continue
-            if self.graph.primitive[node] == TUPLE:
-                return any(self.is_gradient(given) for given in self.graph.inputs[node])
-            if self.graph.primitive[node] not in SAME_VALUE | {ITEM}:
-                return False
-            node = self.graph.inputs[node][0]
-        return False
-
     @cached_property
-    def _twins(self) -> frozenset[int]:
+    def twins(self) -> frozenset[int]:
+        """Kernels that the model itself computes again."""
         return frozenset(self.baseline.twin[self.baseline.twin >= 0].tolist())
 
 

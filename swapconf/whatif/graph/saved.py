@@ -12,7 +12,7 @@ from swapconf.whatif.graph.again import Again
 from swapconf.whatif.graph.alternation import Alternation
 from swapconf.whatif.graph.asked import Asked
 from swapconf.whatif.graph.captured import Captures
-from swapconf.whatif.graph.entries import entries, is_of_baseline, is_parameter, place_of
+from swapconf.whatif.graph.entries import is_of_baseline, is_parameter, place_of
 from swapconf.whatif.graph.late import Late
 from swapconf.whatif.graph.nodes import Nodes
 
@@ -51,7 +51,7 @@ class Saved:
     def _held(self, saved: int, moved: Mapping[int, int]) -> list[int]:
         """The entries of a tuple, in no order yet. ``moved``: by value its copy on the host."""
         fresh = [value for value in dict.fromkeys(self.again.ties.fresh[saved]) if value in self._kept]
-        held = self._entries(saved)
+        held = self.asked.run.entries[saved]
         gone = self._makers(value for value in held if value in self._known and value not in self._kept)
         gone -= self._makers(value for value in held if value in self._kept)
         new = held[:1]
@@ -62,10 +62,6 @@ class Saved:
                 new.append(moved[value])
                 fresh.remove(moved[value])
         return [*new, *(value for value in fresh if value not in new), *self._parameters[saved]]
-
-    def _entries(self, saved: int) -> list[int]:
-        """In the baseline."""
-        return entries(self.asked.run.graph.inputs[saved], self.asked.run.is_parameter)
 
     @cached_property
     def _kept(self) -> frozenset[int]:
@@ -101,11 +97,10 @@ class Saved:
     def _count_again(self, found: Mapping[int, Sequence[int]]) -> None:
         """What is taken out of a tuple is told by its place there."""
         places = {saved: {entry: turn for turn, entry in enumerate(held)} for saved, held in found.items()}
-        before = {saved: self._entries(saved) for saved in found}
         for node in range(self.nodes.count):
             saved = self.nodes.inputs[node][0] if self.nodes.primitive[node] == ITEM else NO_NODE
             if saved in places:
-                entry = before[saved][int(self.asked.run.graph.item[node])]
+                entry = self.asked.run.entries[saved][int(self.asked.run.graph.item[node])]
                 self.nodes.item[node] = places[saved].get(entry, 0)
 
     @cached_property

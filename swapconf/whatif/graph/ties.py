@@ -84,7 +84,9 @@ class Ties:
         if gate not in self._states:
             called = NO_NODE
             if self.run.is_inlined and self.is_mcore:
-                called = self._called.setdefault(barrier, self.nodes.tied(NO_NODE, barrier))
+                if barrier not in self._called:
+                    self._called[barrier] = self.nodes.tied(NO_NODE, barrier)
+                called = self._called[barrier]
             self._states[gate] = self.nodes.tied(called, gate)
         return self._states[gate]
 
