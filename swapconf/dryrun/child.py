@@ -105,7 +105,7 @@ def run(order: RankOrder, study: Study, part: str = "") -> Ran:
                 variables[REGISTER_PATH] = order.register_path
             told: tuple[Finding, ...] = ()
             if order.keep is not None and last_graph.is_worth(study, level, prepared.installation.mindspore):
-                told = last_graph.no_space(place)
+                told = last_graph.no_space(place, last_graph.needed_bytes(study, blank.stage))
                 job = replace(job, prints_graph=not told)
             with board.entered(order.board, order.document.file, order.rank, part, folder):
                 finished = _launched(job, folder, variables)

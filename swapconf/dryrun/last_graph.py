@@ -13,18 +13,22 @@ from contextlib import suppress
 from pathlib import Path
 
 from swapconf.config.config import Dialect
+from swapconf.dryrun.fold.micro_batches import micro_batches
 from swapconf.dryrun.job import Folder
 from swapconf.study.study import Study
 from swapconf.trace import launch_graph, launch_graph_text
 from swapconf.upstream.versions import release
 from swapconf.words.findings import Finding, Origin, Severity, SwapconfError
 from swapconf.words.phrases import phrase
-from swapconf.words.units import GIB, show_bytes
+from swapconf.words.units import GIB, MIB, show_bytes
 
 # what else MindSpore is asked for by variables that begin like these, would change what it prints
 VARIABLES = ("MS_DEV_DUMP_IR", "MS_DEV_SAVE_GRAPHS")
 _MEASURED = (2, 9)
-_MIN_FREE_BYTES = 16 * GIB  # six times the text of the graph is printed, which has at most 1 GiB
+# Six times the text of the graph is printed (of 30 runs at most 5.6 times; it has at most 1 GiB), and of that text at
+# most 2.6 MiB were for each call of a layer, in all seven families.
+_PRINTED, _CALL_BYTES, _REST_BYTES, _MOST_BYTES = 6, 4 * MIB, 16 * MIB, GIB
+_SPARE_BYTES = GIB // 2  # for the trace itself
 
 
 def is_worth(study: Study, level: int, mindspore: str) -> bool:
@@ -38,10 +42,21 @@ def is_worth(study: Study, level: int, mindspore: str) -> bool:
     )
 
 
-def no_space(place: Path) -> tuple[Finding, ...]:
-    """A warning where too little is free in ``place``, a folder, to print a graph there."""
+def needed_bytes(study: Study, stage: int) -> int:
+    """An upper bound of what is printed for a rank of ``stage``, with room for its trace."""
+    layers = study.network.layers if study.network is not None else None
+    text = _MOST_BYTES
+    if layers is not None:
+        calls = sum(layer.stage == stage for layer in layers)
+        calls *= micro_batches(study.document, study.config.pipeline).count
+        text = min(_REST_BYTES + calls * _CALL_BYTES, text)
+    return _PRINTED * text + _SPARE_BYTES
+
+
+def no_space(place: Path, needed: int) -> tuple[Finding, ...]:
+    """A warning where less than ``needed`` bytes are free in ``place``, a folder, to print a graph there."""
     free = shutil.disk_usage(place).free
-    if free >= _MIN_FREE_BYTES:
+    if free >= needed:
         return ()
     found = Finding(
         origin=Origin(file=str(place)),
@@ -51,7 +66,7 @@ def no_space(place: Path) -> tuple[Finding, ...]:
             "{free} are free here, and MindSpore prints up to {needed} before its graph can be kept: this trace is "
             "without it, so `whatif` and `plan` do not know MindSpore's own order of the kernels from it",
             free=show_bytes(free),
-            needed=show_bytes(_MIN_FREE_BYTES),
+            needed=show_bytes(needed),
         ),
         hint=phrase("make space, or name a folder on another disk with --keep, and run it again"),
     )

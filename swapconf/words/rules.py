@@ -177,8 +177,9 @@ DRY_RUNS: Pages = {
     ),
     "graph-not-kept": (
         "warning",
-        "A run without swap and recompute is kept where less than 16 GiB are free: MindSpore prints much before its "
-        "graph can be kept, so the trace is without it, and `whatif` and `plan` do not know MindSpore's own order.",
+        "A run without swap and recompute is kept where less is free than MindSpore may print before its graph can be "
+        "kept (24 MiB for each layer of the stage and micro-batch, at most 6 GiB): the trace is without it, and "
+        "`whatif` and `plan` do not know MindSpore's own order.",
     ),
     "level-not-reached": (
         "warning",

@@ -96,9 +96,22 @@ def test_only_a_run_that_others_are_predicted_from_leaves_its_graph() -> None:
 
 
 def test_a_disk_too_full_for_the_graph_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=15 << 30))
-    (found,) = last_graph.no_space(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=(2 << 30) - 1))
+    (found,) = last_graph.no_space(tmp_path, 2 << 30)
     assert (found.rule, found.severity, found.origin.file) == ("graph-not-kept", Severity.WARNING, str(tmp_path))
-    assert "15.00G are free" in found.message
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=16 << 30))
-    assert last_graph.no_space(tmp_path) == ()
+    assert "2.00G are free" in found.message
+    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=2 << 30))
+    assert last_graph.no_space(tmp_path, 2 << 30) == ()
+
+
+def test_the_disk_that_is_needed_follows_from_the_layers_and_micro_batches_of_the_stage() -> None:
+    def needed(*changes: str) -> int:
+        return last_graph.needed_bytes(study(*changes), 0)
+
+    deeper, longer = "model.model_config.num_layers=8", "runner_config.gradient_accumulation_steps=8"
+    assert needed() < 2 << 30
+    assert needed() < needed(deeper) < needed(deeper, longer)
+    stages = ("parallel_config.pipeline_stage=2", "parallel_config.micro_batch_num=2")
+    assert needed(deeper, *stages) == needed(deeper, "runner_config.gradient_accumulation_steps=1")
+    assert needed("model.model_config.num_layers=80", longer) == needed("model.model_config.num_layers=800", longer)
+    assert needed("model.model_config.num_layers=800") < 7 << 30
