@@ -50,7 +50,7 @@ def redistributed(baseline: Baseline, sites: Sites, network: Network) -> Flags:
                 functions.add(reader)
     found[list(functions)] = False
     in_pieces = any(layer.interleave for layer in network.layers)
-    return np.asarray(found & ~(_again_alone(baseline) & (in_pieces | _is_alone(baseline))))
+    return np.asarray(found & ~(_again_alone(baseline) & (in_pieces | is_alone(baseline))))
 
 
 def _again_alone(baseline: Baseline) -> Flags:
@@ -63,7 +63,7 @@ def _again_alone(baseline: Baseline) -> Flags:
     return np.asarray(is_view & ((made == _FLASH) | (kernels.stream[below] != 0) | of_cast))
 
 
-def _is_alone(baseline: Baseline) -> Flags:
+def is_alone(baseline: Baseline) -> Flags:
     """[kernels] of a layer that is the only one of its stage."""
     alone = [number for batch in baseline.batches if len(batch) == 1 for number in batch]
     return np.isin(baseline.kernels.passing, alone)

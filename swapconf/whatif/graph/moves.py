@@ -18,6 +18,7 @@ from swapconf.whatif.graph.nodes import MOVE, Nodes
 from swapconf.whatif.graph.ties import Ties
 from swapconf.whatif.laid_out import ADD_AND_NORM, SUM
 from swapconf.whatif.parted import User
+from swapconf.whatif.redistributed import is_alone
 
 ADD = "Add"  # that is not fused with a norm
 _NORM = "RmsNorm"
@@ -163,7 +164,9 @@ class Moves:
         kernel = kernel_of.get(value, -1)
         if kernel in self.asked.shared or self.nodes.primitive[value] in _TABLES:
             return True
-        if kernel < 0 or not kernels.is_lost[kernel] or self.nodes.primitive[value] not in VIEWS:
+        if kernel < 0 or self.nodes.primitive[value] not in VIEWS:
+            return False
+        if not kernels.is_lost[kernel] and not is_alone(self.asked.prepared.baseline)[kernel]:
             return False
         return len({kernels.cell[kernel_of[one]] if one in kernel_of else "" for one in readers}) > 1
 
