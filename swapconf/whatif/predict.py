@@ -27,7 +27,14 @@ from swapconf.whatif.prediction import Moves, Prediction
 from swapconf.whatif.recompute import StrategyProgram, recompute, unseen
 from swapconf.whatif.restored import kept_instead, restored
 from swapconf.whatif.shared import remade
-from swapconf.whatif.site_actions import SiteActions, asked_alone, copied_unread, on_device, site_actions
+from swapconf.whatif.site_actions import (
+    SiteActions,
+    asked_alone,
+    copied_unread,
+    on_device,
+    site_actions,
+    views_named,
+)
 from swapconf.whatif.sites import Sites
 from swapconf.whatif.streams import in_order, sent_ahead
 from swapconf.whatif.swap import Slack, Unread, Windows, swap
@@ -88,7 +95,7 @@ def schedule(prepared: PlacedBaseline, strategy: Strategy, slack: Slack | None =
     staying = np.zeros(len(flagged), dtype=np.bool_)
     covering = covered(sites, actions.cell, actions.cells, actions.roots)
     if not strategy.recompute_options.get("mp_comm_recompute", True):
-        staying |= prepared.redistributed & (covering.root >= 0) & ~(baseline.views & actions.comm[sites.of_node])
+        staying |= prepared.redistributed & (covering.root >= 0) & ~views_named(baseline, sites, actions)
         if not strategy.lazy_inline:  # what is merged then, has no mark
             staying[list(prepared.merged_views)] = False
     back = restored(baseline, sites, actions, staying)

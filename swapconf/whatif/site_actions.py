@@ -17,6 +17,7 @@ from swapconf.whatif.sites import Sites
 _FIRST_OF_MLP = "linear_fc1.reshape"
 _NEXT_NORM = "pre_mlp_layernorm"
 _NEED_NO_VALUE = ("Add", "AddExt", "Cast", "Concat")  # their gradients, of what they read
+_TAKE_TUPLES = ("AddN", "Concat", "Stack", "StackExt")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,13 +28,15 @@ class SiteActions:
         cell: Index into ``cells`` of the outermost cell whose recompute covers it, -1 for none: a cell in a recomputed
             cell has no output that is kept (measured with MindSpore 2.9.0).
         roots: By layer name, the operators whose recompute was asked for.
-        comm: The recompute of its communication was asked for.
+        comm: The recompute of its communication was asked for; ``beside``: of all for which it was, by layer name and
+            path.
         excluded: Its recompute is excluded; ``left_out``: all whose recompute is, by layer name and path.
         handed_on: A recomputed cell without operators hands on its first output.
     """
 
     again: Flags
     comm: Flags
+    beside: frozenset[tuple[str, str]]
     excluded: Flags
     left_out: frozenset[tuple[str, str]]
     handed_on: Flags
@@ -71,6 +74,7 @@ def site_actions(sites: Sites, strategy: Strategy) -> SiteActions:
     return SiteActions(
         again=again,
         comm=_among(asked.keys(), sites),
+        beside=frozenset(asked),
         excluded=_among(left, sites),
         left_out=frozenset(left),
         handed_on=_among(handed, sites),
@@ -102,6 +106,13 @@ def _is_marked(entry: LayerStrategy, path: str) -> bool:
 def _among(asked: Set[tuple[str, str]], sites: Sites) -> Flags:
     """[sites], and one more for none."""
     return np.array([*(name in asked for name in sites.names), False], dtype=np.bool_)
+
+
+def views_named(baseline: Baseline, sites: Sites, actions: SiteActions) -> Flags:
+    """[kernels] views of which the recompute of communication was asked for, also those that nothing saves."""
+    found = baseline.views & actions.comm[sites.of_node]
+    found[[view for view, name in sites.unsaved if name in actions.beside]] = True
+    return np.asarray(found)
 
 
 def on_device(baseline: Baseline, sites: Sites, actions: SiteActions) -> Flags:
@@ -186,12 +197,14 @@ def _redistributed(baseline: Baseline, sites: Sites, actions: SiteActions) -> Fl
 def _given(baseline: Baseline, sites: Sites, actions: SiteActions) -> Flags:
     """[kernels] what is given to a primitive or cell whose recompute was asked for: MindSpore copies that, and finds
     out later that nothing reads what would be computed from it (measured with 2.9.0: the sum behind a rotary embedding
-    whose last cast is selected, the product in front of a bias, what a rotary product reads)."""
+    whose last cast is selected, the product in front of a bias, what a rotary product reads). What is given in a tuple is not (the two halves that a rotary
+    embedding stacks)."""
     asked = [
         bool(actions.again[site]) and descends(path, actions.roots[layer])
         for site, (layer, path) in enumerate(sites.names)
     ]
-    read = baseline.read_by(np.array([*asked, False])[sites.of_node])
+    reading = np.array([*asked, False])[sites.of_node] & ~np.isin(baseline.kernels.primitives, _TAKE_TUPLES)
+    read = baseline.read_by(reading)
     is_free = (sites.of_node >= 0) & ~actions.again[sites.of_node]
     return np.asarray(read & is_free & ~baseline.splits & ~baseline.is_read_again)
 

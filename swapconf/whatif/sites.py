@@ -37,7 +37,8 @@ class Sites:
     swap copies the output of a node to the host although no gradient reads it. ``of_place``: [kernels] the layer name
     and the cell of a node, as index into ``places``. ``shared``: kernels that several layers share, with the
     paths of the primitives that each is in all of them, that of the cell which it is named after first. ``home``:
-    [kernels] the cell of the site of each, else that of the baseline.
+    [kernels] the cell of the site of each, else that of the baseline. ``unsaved``: kernels of views that are no site, as
+    nothing saves them, with the layer name and path of the primitive.
     """
 
     names: tuple[tuple[str, str], ...]
@@ -51,6 +52,7 @@ class Sites:
     of_viewed: Ints
     shared: tuple[tuple[int, tuple[str, ...]], ...] = ()
     home: tuple[str, ...] | None = None
+    unsaved: tuple[tuple[int, tuple[str, str]], ...] = ()
 
     def homes(self, baseline: Baseline) -> Sequence[str]:
         """[kernels] the cell of each, as well as it is known."""
@@ -88,6 +90,7 @@ def assign(baseline: Baseline, network: Network) -> Sites:
         places=places,
         of_place=of_place,
         shared=shared,
+        unsaved=tuple(assigned.unsaved),
     )
 
 
@@ -111,6 +114,7 @@ class _Assigned:
         self._readers = reader_cells(baseline)
         self.names: dict[tuple[str, str], int] = {}
         self._of_site: list[str] = []  # the path of each
+        self.unsaved: list[tuple[int, tuple[str, str]]] = []
         self.of_node = np.full(len(self._kernels), -1, dtype=np.int64)
         self.of_moved = self.of_merged = self.of_node
         self.of_read = np.full(len(self._reads.block), -1, dtype=np.int64)
@@ -144,13 +148,16 @@ class _Assigned:
             is_known[node] = path is not None
             if path is not None:
                 is_served = not kernels.is_lost[node] or node in served
+                asked = path
                 path = refined(baseline, node, path, layer[1], known, is_served=is_served)
+                if path is None and not kernels.is_lost[node]:
+                    self.unsaved.append((node, (layer[0], asked)))
             if path is not None:
                 self.of_node[node] = self._site(layer[0], path)
                 found[node], below[node] = path, path.rpartition(".")[0]
         self.of_node[of_strangers(baseline, is_known) | like_misnamed(baseline, self._readers)] = -1
+        self.of_node[self._dispatching()] = -1
         self.of_moved = self.of_node.copy()
-        self.of_moved[self._dispatching()] = -1
 
     def _dispatching(self) -> Flags:
         """[kernels] casts of the functions that send tokens to experts: these are no operators, whatever casts the

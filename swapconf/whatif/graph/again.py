@@ -270,7 +270,7 @@ class Again:
         if self.slices.is_sliced(made, item):
             return self.slices.gathered(seen, self.gates.of(kernel, part), self.asked.row(source, item))
         is_inside = made >= 0 and self.asked.is_under(part.cell, made)
-        is_inside = is_inside and not baseline.rootless[made]
+        is_inside = is_inside and (not baseline.rootless[made] or self.asked.is_excluded(made))
         is_inside = is_inside and not self.nodes.waits_for_state(seen)
         is_inside = is_inside and not (item == SUM and self._is_norm_alone(source, made))
         if is_inside and baseline.kernels.passing[made] == baseline.kernels.passing[kernel]:

@@ -102,11 +102,13 @@ class InnerStates:
         return bool(read) and all(self._is_loaded(one) and self._is_in(one, part) for one in read)
 
     def _is_handed_out(self, source: int, part: Part) -> bool:
-        """Query, key and value of a recomputed layer are read in the state in which that is called, where the attention
-        hands them out as they are, without norms of its own: where they are left out, or read what is."""
-        made = self.asked.run.kernel_of.get(source, -1)
-        is_split = made >= 0 and self.asked.run.graph.primitive[source] == _SPLIT and self.asked.is_whole(part)
-        home = self._home(made) if is_split and self.asked.is_under(part.cell, made) else ""
+        """Query, key and value of a recomputed layer or attention are read in the state in which that is called, where
+        the attention hands them out as they are, without norms of its own: where they are left out, or read what is."""
+        made, asked = self.asked.run.kernel_of.get(source, -1), self.asked
+        if part.cell == NO_CELL or made < 0 or asked.run.graph.primitive[source] != _SPLIT:
+            return False
+        is_called = asked.is_whole(part) or asked.plan.marks.actions.cells[part.cell].endswith(_ATTENTION)
+        home = self._home(made) if is_called and asked.is_under(part.cell, made) else ""
         return home.endswith(_ATTENTION) and f"{home}.{_NORM}" not in self._homes
 
     def _reads_again(self, node: int) -> bool:

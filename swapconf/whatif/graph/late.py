@@ -60,7 +60,7 @@ class Late:
             return 6, maker
         if self._is_choice(maker):
             return 1, -layer
-        return (2, -layer) if _ROUTER in self.nodes.name[maker] else (0, 0)
+        return (2, -layer) if _ROUTER in self.nodes.name[maker] else (0, -layer)
 
     def _outside(self, maker: int, layer: int) -> Turn:
         if self._is_choice(maker) or self._is_excluded(maker):

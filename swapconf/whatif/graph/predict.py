@@ -48,7 +48,7 @@ class GraphedBaseline:
     @cached_property
     def _held(self) -> dict[Made, Hold]:
         """By block of the graph until when the baseline holds it, although nothing there reads the block: a launch, or
-        the one in front of a Send, for which the main stream waits."""
+        the one in front of a Send, for which the main stream waits, or of what waits for the stream of the block."""
         assert self.run is not None
         found, graph = lives(unchanged(self.run)), self.run.graph
         _, last = slots(self.prepared)
@@ -60,8 +60,17 @@ class GraphedBaseline:
             if turn > end:
                 ahead = found.order[turn + 1] if turn + 1 < len(found.order) else NO_NODE
                 is_sent = ahead != NO_NODE and graph.primitive[ahead] == SEND
-                kept[made] = Hold(ahead, 1) if is_sent else Hold(node, 0)
+                kept[made] = Hold(ahead, 1) if is_sent or self._awaits(ahead, made.node) else Hold(node, 0)
         return kept
+
+    def _awaits(self, node: int, other: int) -> bool:
+        """Whether a launch of the main stream waits for the stream of another one."""
+        assert self.run is not None
+        stream, kernel_of = self.run.baseline.kernels.stream, self.run.kernel_of
+        if node not in kernel_of or stream[kernel_of[node]] or not stream[kernel_of[other]]:
+            return False
+        read = (self.run.source(given)[0] for given in self.run.graph.inputs[node] if given != NO_NODE)
+        return any(stream[kernel_of[one]] == stream[kernel_of[other]] for one in read if one in kernel_of)
 
     def predict(self, strategy: Strategy) -> Prediction:
         return self.prediction(strategy, schedule(self.prepared, strategy))
