@@ -43,14 +43,16 @@ def cells_of(paths: Sequence[str]) -> tuple[str, ...]:
 
 def flags(strategy: Strategy) -> dict[tuple[str, str], Hashable]:
     """By site, what its primitive is flagged with: the prefetch of its swap, or its own recompute, or that this is
-    excluded."""
+    excluded; and that the recompute of its communication was asked for, whatever it is."""
     found: dict[tuple[str, str], Hashable] = {}
     for site, action in strategy.actions().items():
         if isinstance(action, Swap):
             found[site] = action.prefetch
         elif isinstance(action, Recompute) and action.root == site[1]:
             found[site] = "again"
-    return found | {(entry.layer.name, path): "excluded" for entry in strategy.layers for path in entry.plan.excluded}
+    found |= {(entry.layer.name, path): "excluded" for entry in strategy.layers for path in entry.plan.excluded}
+    beside = ((entry.layer.name, path) for entry in strategy.layers for path, on in entry.plan.comm_recompute.items() if on)
+    return found | {site: (found.get(site), "communication") for site in beside}
 
 
 def kinds(baseline: Baseline, flags: Mapping[int, Mapping[User, Hashable]]) -> list[tuple[int, frozenset[User]]]:

@@ -197,8 +197,11 @@ class _Moved:
 def _moved(
     baseline: Baseline, program: StrategyProgram, served: Ints, prefetch: Ints, of_moved: Ints, unread: Unread
 ) -> tuple[_Moved, Ints]:
-    """What moves, and for each of the uses that are ``served`` its row there."""
-    key = program.block[served] * (len(baseline.kernels) + 1) + program.face[served]
+    """What moves, and for each of the uses that are ``served`` its row there. A view that several cells share is copied
+    for each of their prefetches: MindSpore merges what is flagged alike alone."""
+    face = program.face[served]
+    reach = np.where(baseline.views[face], prefetch[served], 0)
+    key = (program.block[served] * (len(baseline.kernels) + 1) + face) * (reach.max(initial=0) + 1) + reach
     _, first, group = np.unique(key, return_index=True, return_inverse=True)
     named = program.site[served] == of_moved[program.face[served]]
     first[group[named]] = np.flatnonzero(named)

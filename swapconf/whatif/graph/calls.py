@@ -16,11 +16,14 @@ from difflib import SequenceMatcher
 from types import MappingProxyType
 
 from swapconf.trace.launch_graph import DEPEND, ITEM, LOAD, NO_NODE, STATE
-from swapconf.whatif.graph.nodes import COPY, Nodes
+from swapconf.upstream.primitives import VIEWS
+from swapconf.whatif.graph.nodes import COPY, MOVE, Nodes
 
 _PRODUCTS = frozenset({"BatchMatMul", "GroupedMatmul", "MatMul"})
 _STATES = frozenset({LOAD, STATE})  # tied to parameters later
-_OF_PARAMETERS = frozenset({"AllGather", "Cast", COPY, DEPEND, LOAD, "Reshape", STATE, "Transpose", "TransposeExtView"})
+_OF_PARAMETERS = frozenset(
+    {"AllGather", "Cast", COPY, DEPEND, LOAD, MOVE, "Reshape", STATE, "Transpose", "TransposeExtView"}
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,7 +166,8 @@ class Search:
                     self._captured.setdefault(given)
                 continue
             made = source(self._nodes, value)
-            if self._nodes.primitive[node] in _PRODUCTS and not self._of_parameter(value):
+            of_product = self._nodes.primitive[node] in _PRODUCTS and not self._of_parameter(value)
+            if of_product or self._nodes.primitive[value] == ITEM:
                 self._stack.append(~made)
                 continue
             self._capture(made)
@@ -202,7 +206,21 @@ class Search:
             if number := self._number_of(node):
                 groups[number].add(node)
             stack += [one for one in self._nodes.inputs[node] if one != NO_NODE and not self._is_captured(one)]
-        return {number: sorted(self._ends_of(group)) for number, group in groups.items() if len(group) > 1}
+        return {
+            number: sorted(self._ends_of(group), key=self._turn) for number, group in groups.items() if len(group) > 1
+        }
+
+    def _turn(self, end: int) -> tuple[bool, int]:
+        """Of the gradients of a product that of its input, which reads the weight, is met before that of the weight."""
+        is_product = self._nodes.primitive[end] in _PRODUCTS
+        return is_product and any(map(self._is_weight, self._nodes.inputs[end])), end
+
+    def _is_weight(self, given: int) -> bool:
+        """A parameter that the call is handed, a view of it, or what comes back of it."""
+        nodes = self._nodes
+        while given != NO_NODE and nodes.primitive[given] in {MOVE, *VIEWS}:
+            given = nodes.inputs[given][0]
+        return given != NO_NODE and self._is_captured(given) and self._of_parameter(self._value(given))
 
     def _ends_of(self, group: set[int]) -> set[int]:
         read = {given for node in group for given in self._nodes.inputs[node]} - {NO_NODE}
@@ -222,7 +240,9 @@ class Search:
     def _of_parameter(self, value: int) -> bool:
         if value != NO_NODE and value not in self._is_parameter:
             self._is_parameter[value] = False
+            inputs = self._nodes.inputs[value]
+            inputs = inputs[:1] if self._nodes.primitive[value] == LOAD else inputs  # whatever it is read in
             self._is_parameter[value] = self._nodes.primitive[value] in _OF_PARAMETERS and all(
-                map(self._of_parameter, self._nodes.inputs[value])
+                map(self._of_parameter, inputs)
             )
         return value == NO_NODE or self._is_parameter[value]

@@ -6,6 +6,8 @@ from swapconf.trace.launch_graph import ITEM, NO_NODE, SAME_VALUE, TUPLE
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.graph.run_graph import RunGraph
 
+_TURNED = "/Grad_Transpose/"
+
 
 def given_to(run: RunGraph, node: int) -> list[int]:
     """The gradients among the inputs of a node."""
@@ -14,11 +16,12 @@ def given_to(run: RunGraph, node: int) -> list[int]:
 
 
 def arrived(run: RunGraph, node: int) -> int:
-    """A gradient in front of the views of it that belong to no node."""
+    """A gradient in front of the views of it that belong to no node; that of a Transpose became a view later."""
     while (
         (kernel := run.kernel_of.get(node)) is not None
         and run.graph.primitive[node] in VIEWS
         and kernel not in run.forward_of
+        and _TURNED not in run.graph.name[node]
         and run.graph.inputs[node][0] != NO_NODE
         and is_gradient(run, run.graph.inputs[node][0])
     ):

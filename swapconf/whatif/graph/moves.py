@@ -8,8 +8,9 @@ sum, and without pipeline stages always (measured with MindSpore 2.9.0).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from swapconf.trace.launch_graph import DEPEND, ITEM, NO_NODE
 from swapconf.upstream.primitives import VIEWS
@@ -46,6 +47,8 @@ class Moves:
     sums: dict[int, int] = field(default_factory=dict)
     shows: dict[int, int] = field(default_factory=dict)
     _norms: dict[int, int] = field(default_factory=dict)
+    _views: dict[int, int] = field(default_factory=dict)
+    _own: dict[int, int] = field(default_factory=dict)
 
     def returned(self, window: int, barrier: int) -> int:
         if (window, barrier) not in self.back:
@@ -65,8 +68,38 @@ class Moves:
     def _node_of(self, window: int) -> int:
         kernel = int(self.asked.windows.face[window])
         own = self.asked.own(window)
+        if window in self._other_prefetches:
+            return self._own_view(window)
         node = self.asked.run.node_of[kernel]
         return self.tables.get((own.kernel, own.users), node) if own is not None else node
+
+    @cached_property
+    def _other_prefetches(self) -> frozenset[int]:
+        """Windows of a view that another one stands for: equal views are copied for each prefetch."""
+        windows, found, known = self.asked.windows, list[int](), dict[tuple[int, int], int]()
+        named = windows.site == self.asked.prepared.sites.of_moved[windows.face]
+        for window in sorted(range(len(windows.face)), key=lambda one: not named[one]):
+            key = int(windows.block[window]), int(windows.face[window])
+            if known.setdefault(key, window) != window and not windows.unread[window]:
+                found.append(window)
+        return frozenset(found)
+
+    @property
+    def _parted(self) -> Collection[int]:
+        """Views of which others are parted."""
+        return self._views.values()
+
+    def _own_view(self, window: int) -> int:
+        """A view for those alone that read it with this prefetch."""
+        if window not in self._own:
+            run, nodes = self.asked.run, self.nodes
+            view = run.node_of[int(self.asked.windows.face[window])]
+            self._own[window] = nodes.add(nodes.primitive[view], nodes.inputs[view], nodes.name[view])
+            self._views[self._own[window]] = view
+            readers = self.asked.plan.program.reader[self.asked.windows.uses == window].tolist()
+            for kernel in {run.forward_of[reader] for reader in readers if reader in run.forward_of}:
+                self._redirect(run.node_of[kernel], view, self._own[window])
+        return self._own[window]
 
     def _value_of(self, window: int) -> int:
         windows = self.asked.windows
@@ -125,6 +158,7 @@ class Moves:
             and user != self.nodes.end
             and not run.is_tie(user)
             and not run.is_backward(user)
+            and (value not in self._parted or value in self.nodes.inputs[user])
         ]
 
     def _tie_readers(self, value: int, copied: int) -> None:
@@ -159,9 +193,9 @@ class Moves:
     def _is_merged(self, value: int, readers: Sequence[int]) -> bool:
         """Of several that were equal; each had a copy. A view was none where one cell alone reads it."""
         kernel_of, kernels = self.asked.run.kernel_of, self.asked.prepared.baseline.kernels
-        if value >= self.nodes.count:
+        if value >= self.nodes.count and value not in self._views:
             return True
-        kernel = kernel_of.get(value, -1)
+        kernel = kernel_of.get(self._views.get(value, value), -1)
         if kernel in self.asked.shared or self.nodes.primitive[value] in _TABLES:
             return True
         if kernel < 0 or self.nodes.primitive[value] not in VIEWS:
@@ -178,7 +212,7 @@ class Moves:
         norms = [one for one in readers if self.nodes.primitive[one] == _NORM]
         if norms and not self.asked.is_pipelined:
             return norms[0]
-        known = self.asked.run.met_first(value, readers)
+        known = self.asked.run.met_first(self._views.get(value, value), readers)
         return max(readers, key=self._turn) if known == NO_NODE else known
 
     def _turn(self, node: int) -> int:
