@@ -71,7 +71,7 @@ class Components:
             above = self._above(member)
             mine = [(turn, node) for turn, node in gradients if run.forward_of[run.kernel_of[node]] in above]
             if mine:
-                yield tuple(arrived(run, one) for one in self._given_to(min(mine)[1]))
+                yield tuple(arrived(run, one, "") for one in self._given_to(min(mine)[1]))
 
     def _is_output(self, member: int, part: Part) -> bool:
         """Layers with experts hand on their output in a state."""

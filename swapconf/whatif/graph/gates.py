@@ -81,13 +81,15 @@ class Gates:
         output is behind it."""
         run, waits = self.asked.run, self.asked.prepared.baseline.waits
         known: dict[int, bool] = {}
+        cell = self.asked.plan.marks.actions.cells[part.cell]
         found, handed = list[tuple[bool, list[int]]](), list[int]()
         for kernel, node in self._by_pass.get(part.passing, ()):
             if not self.asked.is_under(part.cell, node):
                 continue
             is_output = self._is_output(node, part)
             if waits[kernel]:
-                outer = [arrived(run, one) for one in self._late(kernel) if not self._is_inside(one, part, known)]
+                late = (one for one in self._late(kernel) if not self._is_inside(one, part, known))
+                outer = [arrived(run, one, cell) for one in late]
                 found += [(is_output, outer)] if outer else []
             elif is_output:
                 handed += filter(run.is_tie, self._given_to(kernel))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from swapconf.trace.launch_graph import ITEM, NO_NODE, SAME_VALUE, TUPLE
 from swapconf.upstream.primitives import VIEWS
+from swapconf.upstream.scopes import descends
 from swapconf.whatif.graph.run_graph import RunGraph
 
 _TURNED = "/Grad_Transpose/"
@@ -15,13 +16,14 @@ def given_to(run: RunGraph, node: int) -> list[int]:
     return list(dict.fromkeys(given))
 
 
-def arrived(run: RunGraph, node: int) -> int:
-    """A gradient in front of the views of it that belong to no node; that of a Transpose became a view later."""
+def arrived(run: RunGraph, node: int, cell: str) -> int:
+    """A gradient in front of the views of it that belong to no node: but for the Transposes of others than ``cell``,
+    which became views later."""
     while (
         (kernel := run.kernel_of.get(node)) is not None
         and run.graph.primitive[node] in VIEWS
         and kernel not in run.forward_of
-        and _TURNED not in run.graph.name[node]
+        and (_TURNED not in run.graph.name[node] or descends(run.baseline.kernels.cell[kernel], {cell}))
         and run.graph.inputs[node][0] != NO_NODE
         and is_gradient(run, run.graph.inputs[node][0])
     ):

@@ -14,7 +14,7 @@ from functools import cached_property
 
 from swapconf.trace.launch_graph import DEPEND, ITEM, NO_NODE
 from swapconf.upstream.primitives import VIEWS
-from swapconf.whatif.graph.asked import Asked
+from swapconf.whatif.graph.asked import NO_CELL, Asked
 from swapconf.whatif.graph.nodes import MOVE, Nodes
 from swapconf.whatif.graph.ties import Ties
 from swapconf.whatif.laid_out import ADD_AND_NORM, SUM
@@ -226,9 +226,16 @@ class Moves:
     def _redirect(self, reader: int, value: int, other: int) -> None:
         self.nodes.inputs[reader] = [other if given == value else given for given in self.nodes.inputs[reader]]
 
+    def _is_cell(self, norm: int) -> bool:
+        """A recomputed cell of its own, which is called."""
+        kernel = self.asked.run.kernel_of[norm]
+        cell = int(self.asked.root[kernel])
+        is_root = cell != NO_CELL and self.asked.prepared.baseline.kernels.cell[kernel]
+        return bool(is_root) and self.asked.plan.marks.actions.cells[cell] == is_root
+
     def _part_sum(self, node: int, value: int, copied: int) -> None:
         readers = self._forward_readers(value)
-        if readers and self.asked.is_pipelined:
+        if readers and (self.asked.is_pipelined or self._is_cell(node)):
             self._redirect(max(readers, key=self._turn), value, self.nodes.tied(value, copied))
             return
         nodes = self.nodes

@@ -139,6 +139,22 @@ class _Building:
         twin = self._asked.prepared.baseline.twin
         return {int(twin[kernel]): kernel for kernel in self._asked.again if twin[kernel] >= 0}
 
+    @cached_property
+    def _views_in_cells(self) -> dict[int, int]:
+        """By view that the model itself makes again, of what a recomputed cell is given, the view that it repeats: it
+        waits as what runs again in that cell does."""
+        run, asked, twin = self._run, self._asked, self._asked.prepared.baseline.twin
+        found = (kernel for kernel in range(run.count) if twin[kernel] >= 0 and kernel not in asked.again)
+        return {
+            int(twin[kernel]): kernel
+            for kernel in found
+            if run.graph.primitive[run.node_of[kernel]] in VIEWS
+            and asked.root[kernel] != NO_CELL
+            and not asked.plan.marks.staying[kernel]
+            and int(twin[kernel]) not in asked.restored
+            and run.is_inlined
+        }
+
     def _part_views(self) -> None:
         """A view of several products, of which the recompute of some is excluded, is one for these and one for others,
         which MindSpore no longer takes for the same."""
@@ -207,6 +223,11 @@ class _Building:
         made = run.kernel_of.get(source)
         if made is None:
             return self._parameter(given, value, kernel, barrier)
+        if gates and kernel in self._views_in_cells and made not in asked.again:
+            original = self._views_in_cells[kernel]
+            part, window = asked.part(original), asked.use(kernel, False, source, item).window
+            seen = self._moves.returned(window, barrier) if window >= 0 else self._ties.behind_barrier(value, barrier)
+            return self._again.gated(seen, source, original, part, item)
         if made in asked.restored:
             return self._restored(made, source)
         if made in self._twins and nodes.primitive[source] not in VIEWS:
