@@ -14,21 +14,31 @@ from swapconf.whatif.sites import Sites
 
 _MORPH = ".morphed_forward"  # the operator of a Linear of mcore, whose function has a Reshape at its end
 _ENDS = ("Cast", "MatMul")  # what that Reshape reads
+_FIRST = "mlp.linear_fc1"
 
 
 def merged_views(baseline: Baseline, sites: Sites, network: Network) -> frozenset[int]:
     """Nodes."""
     kernels, homes, with_morph = baseline.kernels, sites.homes(baseline), morphs(network)
-    found = list[int]()
+    found, split = list[int](), _split(baseline)
     for view in np.flatnonzero(baseline.views & (baseline.below >= 0) & (kernels.passing >= 0)).tolist():
         below = int(baseline.below[view])
         if kernels.primitive[below] not in _ENDS:
             continue
         if (baseline.layer_of(view), homes[below]) not in with_morph:
             continue
-        if not kernels.is_lost[view] and homes[view] != homes[below]:
+        is_named = not kernels.is_lost[view] and homes[view] != homes[below]
+        if is_named or (homes[below] == _FIRST and view in split):
             found.append(view)
     return frozenset(found)
+
+
+def _split(baseline: Baseline) -> frozenset[int]:
+    """Views without a name that are split in two at once, as by an MLP with interleaved weights, which has a Reshape of
+    its own in front of that."""
+    reader, face = baseline.edges
+    parts = baseline.views[face] & baseline.kernels.is_lost[face] & baseline.splits[reader] & ~baseline.views[reader]
+    return frozenset(face[parts].tolist())
 
 
 def morphs(network: Network) -> frozenset[tuple[str, str]]:

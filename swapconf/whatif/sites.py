@@ -126,9 +126,6 @@ class _Assigned:
         is_known = np.zeros(len(kernels), dtype=np.bool_)
         below: dict[int, str] = {}
         found: dict[int, str] = {}
-        after: defaultdict[int, list[int]] = defaultdict(list)
-        for reader, face in zip(*(side.tolist() for side in baseline.edges), strict=True):
-            after[face].append(reader)
         for node in np.flatnonzero(kernels.passing >= 0)[::-1].tolist():
             layer = self._layer(node)
             if layer is None:
@@ -138,7 +135,7 @@ class _Assigned:
             paths = (layer[1].path(cell, kernels.primitive[node], known) for cell in cells)
             path = transpose_of(baseline, node, layer[1], known)
             if path is None and kernels.is_lost[node]:
-                path = layer[1].read_by(kernels.primitive[node], {found[one] for one in after[node] if one in found})
+                path = layer[1].read_by(kernels.primitive[node], {found[one] for one in self._after.get(node, ()) if one in found})
                 if path is not None:
                     found[node], below[node] = path, path.rpartition(".")[0]
             if path is None:
@@ -177,12 +174,27 @@ class _Assigned:
         for node in np.flatnonzero(self._baseline.views & (self.of_node >= 0)).tolist():
             layer, below = self._layer(node), int(self._baseline.below[node])
             if layer is not None and below >= 0 and self.of_node[below] >= 0:
-                kinds = {primitive for _, primitive in self._readers.get(node, ())}
+                kinds = {primitive for _, primitive in self._readers.get(node, ())} | self._known_kinds(node)
                 source, path = (self._of_site[self.of_node[one]] for one in (below, node))
                 other = layer[1].view_between(source, path, kinds)
                 if other is not None:
                     self.of_merged[node] = self._site(layer[0], other)
         self._handed_out()
+
+    def _known_kinds(self, node: int) -> set[str]:
+        """What reads a node by the catalog: of one head a Transpose is a view."""
+        layer = self._layer(node)
+        sites = (int(self.of_node[reader]) for reader in self._after.get(node, ()))
+        paths = [self._of_site[site] for site in sites if site >= 0]
+        return {layer[1].by_path[path].type for path in paths if path in layer[1].by_path} if layer is not None else set()
+
+    @cached_property
+    def _after(self) -> dict[int, list[int]]:
+        """By node those that read it."""
+        found: defaultdict[int, list[int]] = defaultdict(list)
+        for reader, face in zip(*(side.tolist() for side in self._baseline.edges), strict=True):
+            found[face].append(reader)
+        return found
 
     def _handed_out(self) -> None:
         """A view without a name behind a node is the last of the cell of that; a second one behind it, which reads like

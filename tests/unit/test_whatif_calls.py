@@ -5,10 +5,11 @@ Each graph reads from left to right: the forward pass, the barrier, the backward
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pytest
 
 from swapconf.trace.launch_graph import NO_NODE, LaunchGraph
 from swapconf.whatif.graph.calls import Call, Handed, Met, Search
@@ -80,17 +81,34 @@ def test_what_came_back_is_captured_behind_what_its_reader_reads_itself_the_last
     assert graph.captured(graph.add("MakeTuple", "", end)) == ["mask", "key", "query"]
 
 
-def test_the_gradients_of_a_node_are_met_together_and_what_a_product_reads_is_behind_a_node() -> None:
-    """The gradient of the input leads to that of the weight, although nothing reads that on the way."""
+def _weight(graph: Graph) -> int:
+    return graph.tie(graph.add("Load", "weight"))
+
+
+def _in_a_state(graph: Graph) -> int:
+    return graph.tie(graph.add("Load", "weight", NO_NODE, graph.add("UpdateState", "", graph.add("Mul", ""))))
+
+
+def _on_the_host(graph: Graph) -> int:
+    return graph.add("MoveTo", "", graph.tie(graph.add("MoveTo", "weight", graph.add("Load", ""))))
+
+
+@pytest.mark.parametrize("weight", [_weight, _in_a_state, _on_the_host])
+def test_the_gradients_of_a_node_are_met_together_and_what_a_product_reads_is_behind_a_node(
+    weight: Callable[[Graph], int],
+) -> None:
+    """The gradient of the weight leads to that of the input, which is met first, although nothing reads it on the
+    way."""
     graph = Graph()
-    data, before, weight = graph.add("Mul", "data"), graph.add("Mul", "before"), graph.add("Load", "weight")
+    data, before, read = graph.add("Mul", "data"), graph.add("Mul", "before"), weight(graph)
     loss = graph.add("Mul", "", graph.tie(before))
-    of_input = graph.add("MatMul", "", loss, graph.tie(weight), gradient_of="7")
+    of_input = graph.add("MatMul", "", loss, read, gradient_of="7")
     of_weight = graph.add("MatMul", "", graph.tie(data), loss, gradient_of="7")
     embedding = graph.add("Cast", "", of_input)
-    results = graph.add("MakeTuple", "", of_weight, embedding)
-    assert graph.captured(results) == ["before", "data", "weight"]
-    assert graph.captured(results, apart=["7"]) == ["weight", "before", "data"]
+    results = graph.add("MakeTuple", "", embedding, of_weight)
+    assert set(graph.captured(results)[:2]) == {"weight", "before"}
+    assert graph.captured(results)[2] == "data"
+    assert graph.captured(results, apart=["7"]) == ["before", "data", "weight"]
 
 
 def test_a_recomputed_cell_is_called_as_a_whole_with_what_it_is_given_the_last_first() -> None:
@@ -139,3 +157,12 @@ def test_the_parameters_of_a_recomputed_cell_are_captured_with_what_it_is_given_
     added = graph.add("AssignAdd", "", summed, read)
     found = graph.met(graph.add("MakeTuple", "", added), given={again: (weight, summed, gated)})
     assert found.captured == (other, value, summed, weight)
+
+
+def test_an_output_out_of_several_is_captured_behind_what_its_reader_reads_besides() -> None:
+    """So the gradient of a norm names its weight before what the norm has left."""
+    graph = Graph()
+    norm, data, weight = graph.add("RmsNorm", "norm"), graph.add("Cast", "data"), graph.add("Cast", "weight")
+    left = graph.tie(graph.add("TupleGetItem", "", norm))
+    end = graph.add("RmsNormGrad", "", graph.tie(data), left, graph.tie(weight))
+    assert graph.captured(graph.add("MakeTuple", "", end)) == ["data", "weight", "norm"]

@@ -132,9 +132,22 @@ class Asked:
         """The recompute of what a kernel belongs to is."""
         return bool(self.plan.marks.actions.excluded[self.prepared.sites.of_node[kernel]])
 
+    @cached_property
+    def views_left_out(self) -> frozenset[tuple[int, int]]:
+        """(gradient, view): the cell of the gradient has one of its own, whose recompute is excluded."""
+        baseline, of_read = self.prepared.baseline, self.prepared.sites.of_read
+        left = (of_read >= 0) & self.plan.marks.actions.excluded[of_read] & baseline.views[baseline.reads.face]
+        left &= baseline.reads.face >= 0
+        return frozenset(zip(baseline.reads.kernel[left].tolist(), baseline.reads.face[left].tolist(), strict=True))
+
     def is_left_out(self, kernel: int) -> bool:
         """Stands in a recomputed cell and does not run again."""
         return kernel not in self.again and self._around(kernel) != NO_CELL
+
+    def is_asked_for(self, kernel: int) -> bool:
+        """To run again by itself, whether a gradient needs that or not."""
+        site = self.prepared.sites.of_node[kernel]
+        return bool(self.plan.marks.actions.again[site]) and not self.is_inside(kernel)
 
     def is_inside(self, kernel: int) -> bool:
         """Stands in a recomputed cell, whether it runs again or not."""

@@ -205,6 +205,10 @@ class Moves:
         return len({kernels.cell[kernel_of[one]] if one in kernel_of else "" for one in readers}) > 1
 
     def _first(self, value: int, readers: list[int]) -> int:
+        others = [one for one in readers if not self._is_asked_for(one)]
+        if others and others != readers:  # measured: what a router gathers
+            near = [one for one in others if self._cell(one) == self._cell(value)]
+            return max(near or others, key=self._turn)
         for kind in _OF_ROUTERS:
             found = next((one for one in readers if self.nodes.primitive[one] == kind), None)
             if found is not None:
@@ -214,6 +218,15 @@ class Moves:
             return norms[0]
         known = self.asked.run.met_first(self._views.get(value, value), readers)
         return max(readers, key=self._turn) if known == NO_NODE else known
+
+    def _cell(self, node: int) -> str:
+        kernel = self.asked.run.kernel_of.get(node, -1)
+        return self.asked.prepared.baseline.kernels.cell[kernel] if kernel >= 0 else ""
+
+    def _is_asked_for(self, node: int) -> bool:
+        """To run again by itself: MindSpore meets it later."""
+        kernel = self.asked.run.kernel_of.get(node, -1)
+        return kernel >= 0 and kernel not in self.asked.shared and self.asked.is_asked_for(kernel)
 
     def _turn(self, node: int) -> int:
         """When a node is launched in the baseline, or the first that reads it."""

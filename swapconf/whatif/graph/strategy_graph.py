@@ -249,6 +249,7 @@ class _Building:
             made in asked.again
             and asked.remakes(made, part, forward)
             and (use.again or nodes.primitive[source] in VIEWS)
+            and (kernel, made) not in asked.views_left_out
         ):
             return self._tables.shown(value, self._again.copied(source, barrier, part))
         seen = self._taken_out(given, part)
