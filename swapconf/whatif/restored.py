@@ -25,10 +25,11 @@ def restored(baseline: Baseline, sites: Sites, actions: SiteActions, staying: Fl
     if not actions.excluded.any() and not staying.any():
         return {}
     excluded = (sites.of_node >= 0) & actions.excluded[sites.of_node]
+    excluded |= (sites.of_node < 0) & (sites.of_merged >= 0) & actions.excluded[sites.of_merged]
     asked = (excluded | staying | casts_kept(baseline, sites, actions)) & (baseline.twin >= 0)
     asked &= (baseline.num_made == 1) | baseline.views
     found = {int(baseline.twin[kernel]): kernel for kernel in np.flatnonzero(asked).tolist()}
-    return found | dict(_of_products(baseline, actions.left_out)) | _of_views(baseline, staying)
+    return found | dict(_of_products(baseline, actions.left_out)) | _of_views(baseline, staying | excluded)
 
 
 def _of_views(baseline: Baseline, staying: Flags) -> dict[int, int]:

@@ -257,6 +257,9 @@ class _Building:
             seen = self._moves.returned(use.window, barrier)
             for gate in reversed(gates):
                 seen = self._ties.gated(seen, gate)
+        if barrier != NO_NODE and kernel in run.twins and self._slices.is_sliced(made, item):
+            seen = self._ties.behind_barrier(value, barrier)
+            return self._slices.gathered(seen, NO_NODE, asked.row(source, item))
         return seen if barrier == NO_NODE else self._again.gated(seen, source, forward, part, item)
 
     def _taken_out(self, given: int, part: Part) -> int:
