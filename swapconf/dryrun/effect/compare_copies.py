@@ -9,7 +9,7 @@ decided site whose output is read by backward, and no copy; a copy that no decid
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -153,11 +153,20 @@ class _LayerView:
         for origin, operators in sites.items():
             if not any(operator.path in self._moved for operator in operators):
                 read = [operator for operator in operators if operator.saved is not False]
-                if read and all(map(self._launched.only_elsewhere, read)):
+                if read and self._are_merged(read):
                     continue
                 yield origin, layer_words.names(asked[origin]), self._why(operators, read)
             elif self._exact and (silent := list(self._silent(operators))):
                 yield origin, layer_words.names(silent), _NOT_FOUND
+
+    def _are_merged(self, operators: Collection[Operator]) -> bool:
+        """With kernels of other layers; one that is launched nowhere, with another one of its type that is."""
+        kinds = {operator.type for operator in operators if self._launched.only_elsewhere(operator)}
+        return all(
+            self._launched.only_elsewhere(operator)
+            or (operator.type in kinds and not self._launched.here_or_unknown(operator))
+            for operator in operators
+        )
 
     def _why(self, operators: Iterable[Operator], read: list[Operator]) -> str:
         """Why nothing is copied of these operators. ``read``: those that backward may read."""

@@ -12,6 +12,7 @@ import numpy as np
 
 from swapconf.models.network import LayerTemplate
 from swapconf.trace.columns import Ints
+from swapconf.trace.trace import POINT_TO_POINT
 from swapconf.upstream.scopes import descends
 from swapconf.whatif.graph.run_graph import RunGraph
 from swapconf.whatif.parted import Own, User, casts_apart, cells_of
@@ -85,7 +86,9 @@ class Asked:
         return self.plan.marks.covered.root
 
     def is_under(self, cell: int, kernel: int) -> bool:
-        return cell != NO_CELL and bool(self.plan.marks.covered.under[cell, kernel])
+        """What another stage sends stands in no cell, whichever reads it."""
+        is_own = self.prepared.baseline.kernels.primitive[kernel] not in POINT_TO_POINT
+        return cell != NO_CELL and is_own and bool(self.plan.marks.covered.under[cell, kernel])
 
     def returns_tuple(self, part: Part) -> bool:
         """Whether the recomputed cell of a part does."""

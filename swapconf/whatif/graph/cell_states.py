@@ -206,6 +206,10 @@ class CellStates:
                     if place[0] == self._batch_of_state(state, place[0]):
                         found[state] = min(found.get(state, place), place, key=lambda one: one[1])
                     state = graph.inputs[state][0]
+        for node, primitive in enumerate(graph.primitive):  # what is handed on in a state is read before, too
+            state = graph.inputs[node][1] if primitive == DEPEND and len(graph.inputs[node]) > 1 else NO_NODE
+            if state in found and (place := self._place(node)) is not None and place[0] == found[state][0]:
+                found[state] = min(found[state], place, key=lambda one: one[1])
         return found
 
     def _batch_of_state(self, state: int, batch: int) -> int:
