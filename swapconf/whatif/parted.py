@@ -51,7 +51,9 @@ def flags(strategy: Strategy) -> dict[tuple[str, str], Hashable]:
         elif isinstance(action, Recompute) and action.root == site[1]:
             found[site] = "again"
     found |= {(entry.layer.name, path): "excluded" for entry in strategy.layers for path in entry.plan.excluded}
-    beside = ((entry.layer.name, path) for entry in strategy.layers for path, on in entry.plan.comm_recompute.items() if on)
+    beside = (
+        (entry.layer.name, path) for entry in strategy.layers for path, on in entry.plan.comm_recompute.items() if on
+    )
     return found | {site: (found.get(site), "communication") for site in beside}
 
 

@@ -27,14 +27,7 @@ from swapconf.whatif.prediction import Moves, Prediction
 from swapconf.whatif.recompute import StrategyProgram, recompute, unseen
 from swapconf.whatif.restored import kept_instead, restored
 from swapconf.whatif.shared import remade
-from swapconf.whatif.site_actions import (
-    SiteActions,
-    asked_alone,
-    copied_unread,
-    on_device,
-    site_actions,
-    views_named,
-)
+from swapconf.whatif.site_actions import SiteActions, asked_alone, copied_unread, on_device, site_actions, views_named
 from swapconf.whatif.sites import Sites
 from swapconf.whatif.streams import in_order, sent_ahead
 from swapconf.whatif.swap import Slack, Unread, Windows, swap

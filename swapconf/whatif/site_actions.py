@@ -197,8 +197,8 @@ def _redistributed(baseline: Baseline, sites: Sites, actions: SiteActions) -> Fl
 def _given(baseline: Baseline, sites: Sites, actions: SiteActions) -> Flags:
     """[kernels] what is given to a primitive or cell whose recompute was asked for: MindSpore copies that, and finds
     out later that nothing reads what would be computed from it (measured with 2.9.0: the sum behind a rotary embedding
-    whose last cast is selected, the product in front of a bias, what a rotary product reads). What is given in a tuple is not (the two halves that a rotary
-    embedding stacks)."""
+    whose last cast is selected, the product in front of a bias, what a rotary product reads). What is given in a tuple
+    is not (the two halves that a rotary embedding stacks)."""
     asked = [
         bool(actions.again[site]) and descends(path, actions.roots[layer])
         for site, (layer, path) in enumerate(sites.names)

@@ -20,10 +20,11 @@ from swapconf.trace.columns import Flags, Ints
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.cell_primitives import CellPrimitives, path_among
-from swapconf.whatif.laid_out import ADD_AND_NORM, SUM
+from swapconf.whatif.places import places_of
 from swapconf.whatif.refined import ROUTER, refined, transpose_of
 from swapconf.whatif.served import cell_of, near, reader_cells, shown_and_sent
 from swapconf.whatif.strangers import like_misnamed, of_strangers
+from swapconf.whatif.sums_read import sums_read
 from swapconf.whatif.unread import unread, viewed
 
 _OF_EXPERTS = frozenset({"experts", ROUTER})
@@ -37,8 +38,8 @@ class Sites:
     swap copies the output of a node to the host although no gradient reads it. ``of_place``: [kernels] the layer name
     and the cell of a node, as index into ``places``. ``shared``: kernels that several layers share, with the
     paths of the primitives that each is in all of them, that of the cell which it is named after first. ``home``:
-    [kernels] the cell of the site of each, else that of the baseline. ``unsaved``: kernels of views that are no site, as
-    nothing saves them, with the layer name and path of the primitive.
+    [kernels] the cell of the site of each, else that of the baseline. ``unsaved``: kernels of views that are no site,
+    as nothing saves them, with the layer name and path of the primitive.
     """
 
     names: tuple[tuple[str, str], ...]
@@ -71,7 +72,7 @@ class Sites:
 def assign(baseline: Baseline, network: Network) -> Sites:
     assigned = _Assigned(baseline, network)
     assigned.nodes()
-    of_place, places = _places(baseline)
+    of_place, places = places_of(baseline)
     assigned.merged()
     assigned.sent()
     assigned.read()
@@ -92,17 +93,6 @@ def assign(baseline: Baseline, network: Network) -> Sites:
         shared=shared,
         unsaved=tuple(assigned.unsaved),
     )
-
-
-def _places(baseline: Baseline) -> tuple[Ints, tuple[tuple[str, str], ...]]:
-    """[kernels] the row of its layer and cell among all of them, -1 outside of layers."""
-    kernels = baseline.kernels
-    places: dict[tuple[str, str], int] = {}
-    of_place = np.full(len(kernels), -1, dtype=np.int64)
-    for node in np.flatnonzero(kernels.passing >= 0).tolist():
-        place = baseline.layer_of(node), kernels.cell[node]
-        of_place[node] = places.setdefault(place, len(places))
-    return of_place, tuple(places)
 
 
 class _Assigned:
@@ -135,7 +125,9 @@ class _Assigned:
             paths = (layer[1].path(cell, kernels.primitive[node], known) for cell in cells)
             path = transpose_of(baseline, node, layer[1], known)
             if path is None and kernels.is_lost[node]:
-                path = layer[1].read_by(kernels.primitive[node], {found[one] for one in self._after.get(node, ()) if one in found})
+                path = layer[1].read_by(
+                    kernels.primitive[node], {found[one] for one in self._after.get(node, ()) if one in found}
+                )
                 if path is not None:
                     found[node], below[node] = path, path.rpartition(".")[0]
             if path is None:
@@ -186,7 +178,9 @@ class _Assigned:
         layer = self._layer(node)
         sites = (int(self.of_node[reader]) for reader in self._after.get(node, ()))
         paths = [self._of_site[site] for site in sites if site >= 0]
-        return {layer[1].by_path[path].type for path in paths if path in layer[1].by_path} if layer is not None else set()
+        return (
+            {layer[1].by_path[path].type for path in paths if path in layer[1].by_path} if layer is not None else set()
+        )
 
     @cached_property
     def _after(self) -> dict[int, list[int]]:
@@ -232,7 +226,7 @@ class _Assigned:
         faces, reading, kernels = self._reads.face, self._reads.kernel, self._kernels
         for row in np.flatnonzero((kernels.passing[faces] >= 0) & kernels.backward[reading]).tolist():
             self.of_read[row] = self._owner(int(faces[row]), int(reading[row]))
-        for row, layer_of in _sums(self._baseline):
+        for row, layer_of in sums_read(self._baseline):
             layer = self._templates.get(self._baseline.layers.name(layer_of))
             path = layer[1].path("", "Add", frozenset()) if layer is not None else None
             if layer is not None and path is not None:
@@ -296,19 +290,6 @@ class _Assigned:
         if site == len(self._of_site):
             self._of_site.append(path)
         return site
-
-
-def _sums(baseline: Baseline) -> Iterator[tuple[int, int]]:
-    """Reads by gradients of the sum that a fused Add and norm leaves, with the number of the layer whose Add that is:
-    the one that made what is added, also for the first norm of the next layer and the one behind all layers."""
-    kernels, reads = baseline.kernels, baseline.reads
-    for kernel in (index for index, primitive in enumerate(kernels.primitive) if primitive == ADD_AND_NORM):
-        made = baseline.made.get(kernel, [])
-        makers = baseline.added(kernel)
-        if len(made) > SUM and makers:
-            low, high = np.searchsorted(reads.block, [made[SUM], made[SUM] + 1])
-            layer = int(kernels.layer[max(makers)])
-            yield from ((row, layer) for row in range(low, high) if kernels.backward[reads.kernel[row]])
 
 
 def _shared(baseline: Baseline, templates: Mapping[str, tuple[str, CellPrimitives]]) -> Iterator[tuple[int, str]]:

@@ -353,6 +353,23 @@ def test_a_cell_whose_saved_kernels_all_run_in_another_layer_is_moved_there() ->
     assert "apply_rotary_pos_emb is decided in layer 1" in finding.message
 
 
+def test_a_second_table_that_is_one_with_the_first_of_another_layer_is_moved_there() -> None:
+    """Latent attention has a rotary embedding for the queries and one for the keys, whose tables are one."""
+    templates = catalog.load("deepseek_v3").templates_for({}, 2)
+    strategy = decided(
+        ops(op(r"self_attention\.apply_rotary.*", 2, 0, 1, line=4)),
+        Network(family="deepseek_v3", layers=layers_of(templates)),
+    )
+    first = Place("0", "self_attention.apply_rotary_emb")
+    tables = tuple(Move(place=first, primitive=kind, size_bytes=8, host_bytes=512) for kind in ("Cos", "Sin"))
+    launched = frozenset(Launch(first, kind) for kind in ("Cos", "Sin"))
+    effect = Effect(layers=frozenset({"0", "1"}), moves=tables, host_peak_bytes=8, launched=launched)
+    assert told(strategy, effect) == []
+    second = Launch(Place("1", "self_attention.apply_rotary_emb2"), "Cos")
+    (finding,) = told(strategy, replace(effect, launched=launched | {second}))
+    assert "is decided in layer 1" in finding.message
+
+
 def test_a_cast_of_a_weight_that_the_parallel_optimizer_gathers() -> None:
     """The dry run tells why nothing of it is copied: the cast has lost its cell."""
     effect = seen("llama_l3_flash_n1")

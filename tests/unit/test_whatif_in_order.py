@@ -45,6 +45,7 @@ CLOSE = 0.0005  # as a share of the true peak
 FURTHER = {
     "deepseek_v3_networks_of_a_stage-0": 0.002,
     "deepseek_v3_prediction_layer-3": 0.0046,
+    "glm2_alone_swapped-0": 0.0008,
     "glm2_bias_recomputed-0": 0.0008,
     "glm2_gradients_read_twice-0": 0.0035,
     "glm2_gradients_read_twice-1": 0.0011,
@@ -53,6 +54,8 @@ FURTHER = {
     "glm2_layout_recomputed-0": 0.0006,
     "glm2_pipeline-4": 0.0091,  # a multiplication that is left out of a recomputed layer
     "llama_one_head_left_out-0": 0.0092,  # an Add that norms left out of recompute read
+    "llama_one_head_named-0": 0.0033,  # constants
+    "llama_sends_awaited-0": 0.0025,  # constants
     "llama_interleaved-0": 0.0016,
     "llama_interleaved-1": 0.0019,
     "llama_norms_of_the_model-0": 0.0006,

@@ -322,7 +322,16 @@ def actions_of(count: int, **told: Any) -> SiteActions:
     nothing, none = np.zeros(count + 1, dtype=np.bool_), np.full(count + 1, -1)
     known = dict.fromkeys(("again", "comm", "excluded", "handed_on"), nothing)
     return SiteActions(
-        **{**known, "prefetch": none, "cell": none, "cells": (), "roots": {}, "left_out": frozenset(), "beside": frozenset(), **told}
+        **{
+            **known,
+            "prefetch": none,
+            "cell": none,
+            "cells": (),
+            "roots": {},
+            "left_out": frozenset(),
+            "beside": frozenset(),
+            **told,
+        }
     )
 
 

@@ -23,6 +23,7 @@ from swapconf.whatif.graph.asked import Asked
 from swapconf.whatif.graph.memory import SEND, Hold, Lives, Made, lives
 from swapconf.whatif.graph.moves import ADD
 from swapconf.whatif.graph.run_graph import RunGraph
+from swapconf.whatif.graph.slices import GATHER
 from swapconf.whatif.graph.strategy_graph import StrategyGraph, strategy_graph, unchanged
 from swapconf.whatif.laid_out import SUM
 from swapconf.whatif.placed import PlacedBaseline
@@ -154,7 +155,7 @@ class _Predicted:
     @cached_property
     def _sums(self) -> dict[int, str]:
         """By block of the step the name of an Add that is not fused with its norm any more, of the layer that it ends;
-        so of the block that comes back for it."""
+        so of the block that comes back for it; and of what gathers a slice, which belongs to no layer."""
         run, baseline = self.graph.run, self.prepared.baseline
         scopes: dict[int, str] = {}
         for norm in self.graph.sums:
@@ -162,7 +163,13 @@ class _Predicted:
             makers = baseline.added(kernel)
             scope = scope_of_layer(baseline.kernels.name[max(makers)]) if makers else ""
             scopes |= {row: f"{scope}/{ADD}" for row in baseline.made[kernel][SUM : SUM + 1] if scope}
-        return {index: scopes[made.row] for index, made in enumerate(self.lived.made) if made.row in scopes}
+        nodes, found = self.graph.nodes, dict[int, str]()
+        for index, made in enumerate(self.lived.made):
+            if made.node >= nodes.count and nodes.primitive[made.node] == GATHER:
+                found[index] = nodes.name[made.node]
+            elif made.row in scopes:
+                found[index] = scopes[made.row]
+        return found
 
     def _in_step(self, rows: Ints, step: int) -> Ints:
         """The rows of the same blocks in another step."""

@@ -18,7 +18,7 @@ from swapconf.whatif.graph.nodes import Nodes
 from swapconf.whatif.graph.ties import Ties
 
 _OPTION = "recompute_slice_activation"
-_SLICE, _GATHER = "StridedSlice", "AllGather"
+GATHER, _SLICE = "AllGather", "StridedSlice"
 _REDUCES = "AllReduce"  # after it all ranks of a tensor-parallel group hold the same
 
 
@@ -55,7 +55,7 @@ class Slices:
     def _gathering(self) -> list[int]:
         """Kernels of the parallel optimizer."""
         baseline = self.asked.prepared.baseline
-        return [kernel for kernel in baseline.weights if baseline.kernels.primitive[kernel] == _GATHER]
+        return [kernel for kernel in baseline.weights if baseline.kernels.primitive[kernel] == GATHER]
 
     def _is_of_whole_layer(self, kernel: int) -> bool:
         baseline, roots = self.asked.prepared.baseline, self.asked.plan.marks.actions.roots
@@ -82,7 +82,7 @@ class Slices:
         value = self.asked.run.unpacked(value) if value < self.nodes.count else value
         if (value, gate) not in self._gathered:
             waits = self.ties.gated(self.ties.behind_barrier(self._sliced(value), barrier), gate)
-            self._gathered[value, gate] = self.nodes.add(_GATHER, (waits,), f"Default/{_GATHER}")
+            self._gathered[value, gate] = self.nodes.add(GATHER, (waits,), f"Default/{GATHER}")
             self.rows[self._gathered[value, gate]] = row
             self.kernel_of[self._gathered[value, gate]] = self._gathering[0]
         return self._gathered[value, gate]

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import chain
 
 import numpy as np
 
-from swapconf.trace.launch_graph import ITEM, LOAD, NO_NODE, STATE, TUPLE
+from swapconf.trace.launch_graph import LOAD, NO_NODE, TUPLE
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.graph.again import Again
-from swapconf.whatif.graph.asked import NO_CELL, Asked, Part
+from swapconf.whatif.graph.asked import NO_CELL, Asked
 from swapconf.whatif.graph.cell_states import CellStates
 from swapconf.whatif.graph.constants import Constants
 from swapconf.whatif.graph.gates import Gates
 from swapconf.whatif.graph.moves import Moves
 from swapconf.whatif.graph.nodes import COPY, Nodes
 from swapconf.whatif.graph.prefetch import prefetched
+from swapconf.whatif.graph.reads import Reads
 from swapconf.whatif.graph.run_graph import RunGraph
 from swapconf.whatif.graph.saved import Saved
 from swapconf.whatif.graph.slices import Slices
@@ -80,15 +80,24 @@ class _Building:
         self._again = Again(
             asked, self._nodes, self._ties, self._gates, self._moves, self._tables, self._constants, self._slices
         )
-        self._dropped: dict[int, int] = {}
-        self._parted: dict[int, int] = {}
+        self._reads = Reads(
+            asked,
+            self._nodes,
+            self._ties,
+            self._gates,
+            self._moves,
+            self._tables,
+            self._constants,
+            self._slices,
+            self._again,
+        )
 
     def graph(self) -> StrategyGraph:
         self._tables.part()
         self._gates.part_excluded()
         self._part_views()
         self._drop_copies()
-        baseline, twins = self._asked.prepared.baseline, self._twins
+        baseline, twins = self._asked.prepared.baseline, self._reads.twins
         for kernel in np.flatnonzero(baseline.kernels.backward[: self._run.count]).tolist():
             if kernel not in twins:
                 self._read(self._run.node_of[kernel], kernel)
@@ -133,28 +142,6 @@ class _Building:
             for user in run.users[other]:
                 self._nodes.inputs[user] = [merged.get(given, given) for given in self._nodes.inputs[user]]
 
-    @cached_property
-    def _twins(self) -> dict[int, int]:
-        """By kernel that the model itself computes again, and that the strategy does, the kernel that it repeats."""
-        twin = self._asked.prepared.baseline.twin
-        return {int(twin[kernel]): kernel for kernel in self._asked.again if twin[kernel] >= 0}
-
-    @cached_property
-    def _views_in_cells(self) -> dict[int, int]:
-        """By view that the model itself makes again, of what a recomputed cell is given, the view that it repeats: it
-        waits as what runs again in that cell does."""
-        run, asked, twin = self._run, self._asked, self._asked.prepared.baseline.twin
-        found = (kernel for kernel in range(run.count) if twin[kernel] >= 0 and kernel not in asked.again)
-        return {
-            int(twin[kernel]): kernel
-            for kernel in found
-            if run.graph.primitive[run.node_of[kernel]] in VIEWS
-            and asked.root[kernel] != NO_CELL
-            and not asked.plan.marks.staying[kernel]
-            and int(twin[kernel]) not in asked.restored
-            and run.is_inlined
-        }
-
     def _part_views(self) -> None:
         """A view of several products, of which the recompute of some is excluded, is one for these and one for others,
         which MindSpore no longer takes for the same."""
@@ -165,7 +152,7 @@ class _Building:
                 continue
             (view, *_) = map(run.node_of.__getitem__, kept.values())
             mine = nodes.add(nodes.primitive[view], nodes.inputs[view], nodes.name[view])
-            self._parted |= dict.fromkeys(kept, mine)
+            self._reads.parted |= dict.fromkeys(kept, mine)
             cells = {baseline.kernels.cell[twin] for twin in kept}
             for user in run.users[view]:
                 if user in run.kernel_of and baseline.kernels.cell[run.kernel_of[user]] in cells:
@@ -181,7 +168,7 @@ class _Building:
             readers = [run.kernel_of[user] for user in run.users[node] if user in run.kernel_of]
             forward = [reader for reader in readers if not self._asked.prepared.baseline.kernels.backward[reader]]
             if forward and all(map(self._asked.is_inside, forward)):
-                self._dropped[node] = load
+                self._reads.dropped[node] = load
                 self._let_read_weight(node, load)
 
     def _let_read_weight(self, node: int, load: int) -> None:
@@ -200,7 +187,7 @@ class _Building:
             if self._nodes.primitive[given] == TUPLE and given not in self._run.saved:
                 self._read(given, kernel)
             else:
-                inputs[place] = self._seen(given, kernel)
+                inputs[place] = self._reads.seen(given, kernel)
 
     def _gate_sum(self, node: int) -> None:
         """A sum of gradients is a parameter of the cell, too."""
@@ -212,96 +199,6 @@ class _Building:
         part = self._asked.part(kernel) if kernel in self._run.forward_of else None
         if kernel is not None and part is not None and part.cell != NO_CELL:
             inputs[0] = self._ties.gated(inputs[0], self._gates.of(kernel, part))
-
-    def _seen(self, given: int, kernel: int) -> int:
-        asked, run, nodes = self._asked, self._run, self._nodes
-        barrier, value, gates = run.through_barrier(given)
-        source, item = run.source(value) if value != NO_NODE else (NO_NODE, 0)
-        if source in self._dropped:
-            node = run.forward_of.get(kernel, run.kernel_of[self._first_kernel(source)])
-            return self._again.loaded(self._dropped[source], node, barrier, asked.part(node))
-        made = run.kernel_of.get(source)
-        if made is None:
-            return self._parameter(given, value, kernel, barrier)
-        if gates and kernel in self._views_in_cells and made not in asked.again:
-            original = self._views_in_cells[kernel]
-            part, window = asked.part(original), asked.use(kernel, False, source, item).window
-            seen = self._moves.returned(window, barrier) if window >= 0 else self._ties.behind_barrier(value, barrier)
-            return self._again.gated(seen, source, original, part, item)
-        if made in asked.restored:
-            return self._restored(made, source)
-        if made in self._twins and nodes.primitive[source] not in VIEWS:
-            one = self._twins[made]
-            return self._again.copied(run.node_of[one], self._barrier_in_front(source), asked.part(one))
-        if run.is_backward(source):
-            return given
-        forward, part = run.forward_of.get(kernel, kernel), asked.part(kernel)
-        if nodes.primitive[value] == LOAD:
-            return self._again.loaded(value, forward, barrier, part)
-        constant = self._constants.again(value, forward)
-        if constant != NO_NODE:
-            return constant
-        use = asked.use(kernel, False, source, item)
-        own = self._own_table(value, forward, part.passing)
-        if own != value and use.window < 0 and not use.again:
-            return self._ties.behind_barrier(own, barrier)
-        if (
-            made in asked.again
-            and asked.remakes(made, part, forward)
-            and (use.again or nodes.primitive[source] in VIEWS)
-            and (kernel, made) not in asked.views_left_out
-        ):
-            return self._tables.shown(value, self._again.copied(source, barrier, part))
-        seen = self._taken_out(given, part)
-        if use.window >= 0:
-            seen = self._moves.returned(use.window, barrier)
-            for gate in reversed(gates):
-                seen = self._ties.gated(seen, gate)
-        if barrier != NO_NODE and kernel in run.twins and self._slices.is_sliced(made, item):
-            seen = self._ties.behind_barrier(value, barrier)
-            return self._slices.gathered(seen, NO_NODE, asked.row(source, item))
-        return seen if barrier == NO_NODE else self._again.gated(seen, source, forward, part, item)
-
-    def _taken_out(self, given: int, part: Part) -> int:
-        """Without lazy inline a gradient in a layer that is recomputed as a whole reads one of several outputs as the
-        forward pass takes it out, where it would take it out for itself otherwise."""
-        nodes = self._nodes
-        if self._run.is_inlined or nodes.primitive[given] != ITEM or not self._asked.is_whole(part):
-            return given
-        users, item = self._run.users[nodes.inputs[given][0]], nodes.item[given]
-        return min(user for user in users if nodes.primitive[user] == ITEM and nodes.item[user] == item)
-
-    def _parameter(self, given: int, value: int, kernel: int, barrier: int) -> int:
-        """What a gradient reads of a parameter in a recomputed cell waits as what runs again there does, and so do,
-        without lazy inline, the states behind it."""
-        forward = self._run.forward_of.get(kernel, kernel)
-        part = self._asked.part(forward)
-        if value == NO_NODE or self._nodes.primitive[value] != LOAD or part.cell == NO_CELL:
-            return given if self._run.is_inlined else value
-        gated, node = self._again.loaded(value, forward, barrier, part), self._run.node_of[kernel]
-        if self._run.is_inlined:
-            return gated
-        for user in self._run.users[node]:
-            if self._nodes.primitive[user] == STATE and gated != value:
-                self._nodes.inputs[user] = [gated if one == node else one for one in self._nodes.inputs[user]]
-        return gated
-
-    def _restored(self, twin: int, node: int) -> int:
-        """What the forward pass made, in place of what the model would make again."""
-        barrier = self._barrier_in_front(node)
-        node = self._parted.get(twin, self._run.node_of[self._asked.restored[twin]])
-        return self._ties.behind_barrier(node, barrier)
-
-    def _barrier_in_front(self, node: int) -> int:
-        barriers = (self._run.through_barrier(given)[0] for given in self._run.graph.inputs[node])
-        return next((found for found in barriers if found != NO_NODE), NO_NODE)
-
-    def _first_kernel(self, node: int) -> int:
-        return next(user for user in self._run.users[node] if user in self._run.kernel_of)
-
-    def _own_table(self, value: int, reader: int, passing: int) -> int:
-        layer = int(self._asked.prepared.baseline.kernels.layer[passing]) if passing >= 0 else -1
-        return self._tables.seen(value, reader, layer)
 
     def _gates_see_returned(self) -> None:
         """What runs again waits for what a gradient reads; that may have come back."""
