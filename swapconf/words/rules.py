@@ -275,9 +275,7 @@ MEMORY: Pages = {
         "error",
         "By a what-if, MindSpore 2.9.0 dies while it compiles: it checks backward_prefetch against a position "
         "that counts the copies, and then subtracts it from one that does not, which falls below zero. The rule "
-        "was measured on a bare training cell; where the range begins and ends is predicted. So it does where a copy "
-        "would be tied to the scale of the gradients in a step of one micro-batch, or to the end of a condition (3 of "
-        "3 runs).",
+        "was measured on a bare training cell; where the range begins and ends is predicted.",
     ),
     "copies-never-read": (
         "warning",

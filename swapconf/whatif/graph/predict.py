@@ -253,7 +253,7 @@ class _Predicted:
             used=of_steps(until),
             end=of_steps(until, _FREED),
             unread=np.tile(unread, steps),
-            underflows=np.tile(self.windows.underflows[window] | np.isin(window, list(self.graph.lost)), steps),
+            underflows=np.tile(self.windows.underflows[window], steps),
         )
 
     def _kept_until(self, window: Ints, out: dict[int, int]) -> Ints:

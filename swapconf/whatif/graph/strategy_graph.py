@@ -38,7 +38,7 @@ class StrategyGraph:
     Attributes:
         copies: By node the kernel of which it is a copy: one that runs again, or a table of some layers' own.
         again: Nodes that run again.
-        out, back: By node the window of a copy to the host, and of one to the device; ``lost``: see `prefetched`.
+        out, back: By node the window of a copy to the host, and of one to the device.
         sums, norms: See `Moves` and `Again`.
         weights: By node of a copy of a weight the row of that in the baseline.
         constants: Rows of constants that lie on the device once more.
@@ -51,7 +51,6 @@ class StrategyGraph:
     again: frozenset[int] = frozenset()
     out: Mapping[int, int] = field(default_factory=dict)
     back: Mapping[int, int] = field(default_factory=dict)
-    lost: frozenset[int] = frozenset()
     sums: Mapping[int, int] = field(default_factory=dict)
     norms: frozenset[int] = frozenset()
     weights: Mapping[int, int] = field(default_factory=dict)
@@ -114,7 +113,7 @@ class _Building:
         States(self._asked, self._nodes).tie()
         CellStates(self._asked, self._nodes).tie()
         back = {node: window for (window, _), node in self._moves.back.items()}
-        lost = prefetched(self._nodes, self._run, windows.prefetch, back)
+        prefetched(self._nodes, self._run, windows.prefetch, back)
         again = self._again.kernel_of | self._constants.kernel_of
         return StrategyGraph(
             run=self._run,
@@ -124,7 +123,6 @@ class _Building:
             again=frozenset(again),
             out={node: window for window, node in self._moves.out.items()},
             back=back,
-            lost=lost,
             sums=self._moves.sums,
             norms=frozenset(self._again.norms),
             weights=self._again.weights | self._slices.rows,
