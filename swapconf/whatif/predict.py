@@ -83,6 +83,7 @@ def schedule(prepared: PlacedBaseline, strategy: Strategy, slack: Slack | None =
     baseline, sites = prepared.baseline, prepared.sites
     actions = site_actions(sites, strategy)
     flagged, kept, outputs = _flagged(baseline, sites, actions)
+    flagged[_views_left_out(prepared, actions)] = False
     flagged |= communicated(baseline, sites, actions.comm)
     flagged &= ~prepared.is_once
     staying = np.zeros(len(flagged), dtype=np.bool_)
@@ -266,6 +267,14 @@ def _flagged(baseline: Baseline, sites: Sites, actions: SiteActions) -> tuple[Fl
     kept, outputs = cell_outputs(baseline, asked, actions.cells, sites.home)
     flagged[kept] = False
     return np.asarray(flagged), kept, outputs
+
+
+def _views_left_out(prepared: PlacedBaseline, actions: SiteActions) -> list[int]:
+    """Views that nothing saves and that are excluded, but for those of what a Transpose shows: the model calls these as
+    functions."""
+    baseline = prepared.baseline
+    views = (view for view, name in prepared.sites.unsaved if name in actions.left_out)
+    return [view for view in views if int(baseline.below[view]) not in baseline.turned]
 
 
 def _kept_sums(baseline: Baseline, sites: Sites, actions: SiteActions, flagged: Flags) -> dict[int, list[int]]:

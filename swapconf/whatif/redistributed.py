@@ -16,7 +16,7 @@ from swapconf.trace.columns import Flags
 from swapconf.upstream.primitives import RESHAPE
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.laid_out import SPLITS
-from swapconf.whatif.merged_views import morphs
+from swapconf.whatif.merged_views import merged_views, morphs
 from swapconf.whatif.refined import ROUTER
 from swapconf.whatif.sites import Sites
 
@@ -72,13 +72,15 @@ def is_alone(baseline: Baseline) -> Flags:
 def _in_morph(baseline: Baseline, sites: Sites, network: Network) -> Flags:
     """[kernels] views of the function that a Morph has for its cell: of all Linears of mcore, and of its experts. One
     without a scope is none where it is a Reshape of another cell, which the model has marked to run again by itself, or
-    merged with such a one, as behind the activation of an MLP with interleaved weights (measured: Qwen3)."""
+    merged with such a one, as in front of and behind the activation of an MLP with interleaved weights (measured:
+    Qwen3)."""
     homes, with_morph = sites.homes(baseline), morphs(network)
     found = baseline.views & baseline.kernels.is_lost & (sites.of_node < 0)
     for view in np.flatnonzero(baseline.views & (baseline.kernels.passing >= 0)).tolist():
         found[view] |= (baseline.layer_of(view), homes[view]) in with_morph
         below = int(baseline.below[view])
         found[view] &= below < 0 or not baseline.kernels.cell[below].endswith(_ACTIVATION)
+    found[list(merged_views(baseline, sites, network))] = False
     return np.asarray(found)
 
 
