@@ -1,4 +1,4 @@
-"""BASELINE + SITES -> NODES that run again because the recompute of communication was asked for beside them.
+"""BASELINE + SITES -> COMMUNICATION, and the views that it sends: what runs again, what is left out, whose swap counts.
 
 MindSpore marks a change of layout between two primitives where the one that reads the tensor, or else the one that
 makes it, carries ``recompute_comm_op`` (InsertRedistribution). In front of a Reshape the change is a part of that, and
@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from swapconf.trace.columns import Flags
+from swapconf.trace.columns import Flags, Ints
 from swapconf.upstream.primitives import RESHAPE
 from swapconf.whatif.baseline import Baseline
+from swapconf.whatif.recompute import StrategyProgram
 from swapconf.whatif.redistributed import changes_layout
+from swapconf.whatif.site_actions import SiteActions
 from swapconf.whatif.sites import Sites
 from swapconf.whatif.spread import spread
 
@@ -38,3 +40,22 @@ def of_views_left_out(baseline: Baseline, sites: Sites, excluded: Flags) -> Flag
     of_view = np.zeros(len(excluded), dtype=np.bool_)
     of_view[sites.of_node[baseline.views]] = True
     return np.asarray((sites.of_node < 0) & (excluded & of_view)[sites.of_moved])
+
+
+def views_left_out(baseline: Baseline, sites: Sites, actions: SiteActions) -> list[int]:
+    """Views that nothing saves and that are excluded, but for those of what a Transpose shows: the model calls these as
+    functions."""
+    views = (view for view, name in sites.unsaved if name in actions.left_out)
+    return [view for view in views if int(baseline.below[view]) not in baseline.turned]
+
+
+def gathered_once(baseline: Baseline, sites: Sites, actions: SiteActions, program: StrategyProgram) -> Ints:
+    """[uses] the site whose swap moves what is read. What communication makes of equal views of several Linears is one,
+    and the flags of the Linear that it is named after count, as long as the recompute of both is alike (measured with
+    MindSpore 2.9.0: sequence parallelism of legacy Llama)."""
+    site, face = program.site, program.face
+    own = sites.of_moved[face]
+    sent = (face >= 0) & (site >= 0) & (own >= 0) & (baseline.kernels.stream[face] != 0) & (sites.of_node[face] < 0)
+    for flag in (actions.again, actions.excluded):
+        sent &= flag[site] == flag[own]
+    return np.where(sent, own, site)

@@ -15,7 +15,7 @@ from swapconf.whatif.apart import apart, views_apart
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.cell_outputs import cell_outputs, read_by_others
 from swapconf.whatif.cell_primitives import path_among
-from swapconf.whatif.communicated import communicated, of_views_left_out
+from swapconf.whatif.communicated import communicated, gathered_once, of_views_left_out, views_left_out
 from swapconf.whatif.laid_out import SUM
 from swapconf.whatif.lazy_inline import barred
 from swapconf.whatif.loss import head_first
@@ -83,7 +83,7 @@ def schedule(prepared: PlacedBaseline, strategy: Strategy, slack: Slack | None =
     baseline, sites = prepared.baseline, prepared.sites
     actions = site_actions(sites, strategy)
     flagged, kept, outputs = _flagged(baseline, sites, actions)
-    flagged[_views_left_out(prepared, actions)] = False
+    flagged[views_left_out(prepared.baseline, sites, actions)] = False
     flagged |= communicated(baseline, sites, actions.comm)
     flagged &= ~prepared.is_once
     staying = np.zeros(len(flagged), dtype=np.bool_)
@@ -137,7 +137,7 @@ def schedule(prepared: PlacedBaseline, strategy: Strategy, slack: Slack | None =
     alone = {end.start: end.late for end in ends} or prepared.gradient_only
     program, weights = copied(baseline, program, asked_alone(sites, actions))
     program = in_order(baseline, sent_ahead(baseline, program))
-    program = replace(program, site=_gathered_once(baseline, sites, actions, program))
+    program = replace(program, site=gathered_once(baseline, sites, actions, program))
     reach = np.where(program.site >= 0, actions.prefetch[program.site], -1)
     whole = {layer for layer, roots in actions.roots.items() if "" in roots}
     celled = celled_layers(actions, strategy)
@@ -172,18 +172,6 @@ def schedule(prepared: PlacedBaseline, strategy: Strategy, slack: Slack | None =
             underflows=underflows(baseline, program, windows, views_apart(prepared, actions, program)[windows.face]),
         ),
     )
-
-
-def _gathered_once(baseline: Baseline, sites: Sites, actions: SiteActions, program: StrategyProgram) -> Ints:
-    """[uses] the site whose swap moves what is read. What communication makes of equal views of several Linears is one,
-    and the flags of the Linear that it is named after count, as long as the recompute of both is alike (measured with
-    MindSpore 2.9.0: sequence parallelism of legacy Llama)."""
-    site, face = program.site, program.face
-    own = sites.of_moved[face]
-    sent = (face >= 0) & (site >= 0) & (own >= 0) & (baseline.kernels.stream[face] != 0) & (sites.of_node[face] < 0)
-    for flag in (actions.again, actions.excluded):
-        sent &= flag[site] == flag[own]
-    return np.where(sent, own, site)
 
 
 def _of_all_layers(prepared: PlacedBaseline, strategy: Strategy) -> dict[int, dict[int, dict[str, bool]]]:
@@ -267,14 +255,6 @@ def _flagged(baseline: Baseline, sites: Sites, actions: SiteActions) -> tuple[Fl
     kept, outputs = cell_outputs(baseline, asked, actions.cells, sites.home)
     flagged[kept] = False
     return np.asarray(flagged), kept, outputs
-
-
-def _views_left_out(prepared: PlacedBaseline, actions: SiteActions) -> list[int]:
-    """Views that nothing saves and that are excluded, but for those of what a Transpose shows: the model calls these as
-    functions."""
-    baseline = prepared.baseline
-    views = (view for view, name in prepared.sites.unsaved if name in actions.left_out)
-    return [view for view in views if int(baseline.below[view]) not in baseline.turned]
 
 
 def _kept_sums(baseline: Baseline, sites: Sites, actions: SiteActions, flagged: Flags) -> dict[int, list[int]]:

@@ -131,17 +131,13 @@ class Asked:
     def _templates(self) -> dict[str, LayerTemplate]:
         return {entry.layer.name: entry.layer.template for entry in self.plan.marks.strategy.layers}
 
+    def home(self, kernel: int) -> str:
+        """The path of the cell that a kernel stands in."""
+        return self.prepared.sites.homes(self.prepared.baseline)[kernel]
+
     def is_excluded(self, kernel: int) -> bool:
         """The recompute of what a kernel belongs to is."""
         return bool(self.plan.marks.actions.excluded[self.prepared.sites.of_node[kernel]])
-
-    @cached_property
-    def views_left_out(self) -> frozenset[tuple[int, int]]:
-        """(gradient, view): the cell of the gradient has one of its own, whose recompute is excluded."""
-        baseline, of_read = self.prepared.baseline, self.prepared.sites.of_read
-        left = (of_read >= 0) & self.plan.marks.actions.excluded[of_read] & baseline.views[baseline.reads.face]
-        left &= baseline.reads.face >= 0
-        return frozenset(zip(baseline.reads.kernel[left].tolist(), baseline.reads.face[left].tolist(), strict=True))
 
     def is_left_out(self, kernel: int) -> bool:
         """Stands in a recomputed cell and does not run again."""

@@ -17,16 +17,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from swapconf.trace.launch_graph import DEPEND, ITEM, LOAD, NO_NODE, STATE, TUPLE
+from swapconf.trace.launch_graph import DEPEND, LOAD, NO_NODE, STATE, TUPLE
 from swapconf.whatif.graph.asked import ASSIGNS, NO_CELL, Asked, Part
+from swapconf.whatif.graph.attention_states import AttentionStates
 from swapconf.whatif.graph.nodes import COPY, Nodes
 
 _NOTHING_BEFORE = -1
 _EMBEDDING = "Embedding"
 _WRITES = (ASSIGNS, _EMBEDDING)  # tokens of experts; the norms of what it reads
-_ATTENTION, _CALLED = "self_attention", "pre_mlp_layernorm"
-_NORMS, _SPLIT, _PROJECTION = ("q_layernorm", "k_layernorm"), "SplitWithSize", "linear_proj"
-_BEHIND = (_CALLED, "mlp")  # cells behind query, key and value
 
 
 class _Called(NamedTuple):
@@ -47,18 +45,17 @@ class CellStates:
             return
         if self.asked.plan.marks.actions.cells:
             self._read_behind_embeddings()
-        if _CALLED in self.asked.plan.marks.actions.cells:
-            self._read_behind_attentions()
+            AttentionStates(self.asked, self.nodes, self).tie()
         batch_of = self.asked.run.batch_of_pass
         last: dict[int, int] = {}
         for call in sorted(self._calls()):
             behind: dict[int, int] = {}
-            for node, (batch, place) in self._reading.items():
-                state = self._state(node)
+            for node, (batch, place) in self.reading.items():
+                state = self.state(node)
                 if batch == batch_of.get(call.passing) and call.last < place and self._waits_for(state) < call.last:
                     if state not in behind:
                         behind[state] = self._behind(state, call)
-                    self._set(node, behind[state])
+                    self.set(node, behind[state])
                     last[batch] = behind[state]
         if self._returns_last_state:
             for batch, state in last.items():
@@ -66,7 +63,7 @@ class CellStates:
 
     def _return(self, batch: int, state: int) -> None:
         """What a forward pass returns waits for the last state, and for what was read in it."""
-        read = (node for node in self._reading if self._state(node) == state)
+        read = (node for node in self.reading if self.state(node) == state)
         copies = [next((user for user in self.asked.run.users[node] if self._copies(user)), node) for node in read]
         value = self.nodes.inputs[self.asked.run.saved_of[batch]][0]
         if self.nodes.primitive[value] == DEPEND and not self.nodes.waits_for_state(value):
@@ -80,65 +77,15 @@ class CellStates:
         """What is read in no state."""
         embedded = {
             batch: node
-            for node, (batch, _) in sorted(self._reading.items(), reverse=True)
-            if self.nodes.primitive[node] == STATE and self._is_embedding(node)
+            for node, (batch, _) in sorted(self.reading.items(), reverse=True)
+            if self.nodes.primitive[node] == STATE and self.is_embedding(node)
         }
-        for node, (batch, place) in self._reading.items():
-            is_free = self.nodes.primitive[node] == LOAD and self._state(node) == NO_NODE
+        for node, (batch, place) in self.reading.items():
+            is_free = self.nodes.primitive[node] == LOAD and self.state(node) == NO_NODE
             if is_free and batch in embedded and self._waits_for(embedded[batch]) < place:
-                self._set(node, embedded[batch])
+                self.set(node, embedded[batch])
 
-    def _read_behind_attentions(self) -> None:
-        """What is read in no state, where an attention with norms of its own hands out query, key and value in one: in
-        stages in front of the last MindSpore drops these states, but not where a norm behind them is called."""
-        run, baseline = self.asked.run, self.asked.prepared.baseline
-        state: dict[int, int] = {}
-        for number in (number for batch in baseline.batches for number in batch):
-            batch = run.batch_of_pass[number]
-            handed = self._handed_out(number)
-            loads = self._in_no_state(number) if handed else {}
-            behind = self.nodes.add(STATE, (state.get(batch, NO_NODE), self.nodes.add(TUPLE, handed))) if loads else -1
-            for load, home in loads.items():
-                is_behind = home.startswith(_BEHIND) or (home.endswith(_PROJECTION) and not self._is_inside(number))
-                if is_behind or batch in state:
-                    self._set(load, behind if is_behind else state[batch])
-            if loads:
-                state[batch] = behind
-
-    def _in_no_state(self, number: int) -> dict[int, str]:
-        """By Load of a pass the cell that reads it."""
-        free = (node for node in self._reading if self.nodes.primitive[node] == LOAD and not self._has_own_state(node))
-        passing = self.asked.prepared.baseline.kernels.passing
-        return {node: self._home(self._reading[node][1]) for node in free if passing[self._reading[node][1]] == number}
-
-    def _has_own_state(self, load: int) -> bool:
-        state = self._state(load)
-        is_known = state < self.nodes.count and self.nodes.primitive[state] == STATE
-        return state != NO_NODE and not (is_known and self._is_embedding(state))
-
-    def _handed_out(self, number: int) -> list[int]:
-        """Query, key and value of a pass."""
-        run, kernels = self.asked.run, self.asked.prepared.baseline.kernels
-        inside = np.flatnonzero((kernels.passing == number) & ~kernels.backward)
-        inside = inside[inside < run.count].tolist()
-        last = {home: kernel for kernel in inside if (home := self._home(kernel)).endswith(_NORMS)}
-        split = next((kernel for kernel in inside if kernels.primitive[kernel] == _SPLIT), NO_NODE)
-        if len(last) < len(_NORMS) or split < 0:
-            return []
-        values = (user for user in run.users[run.node_of[split]] if run.graph.primitive[user] == ITEM)
-        value = max(values, key=lambda user: int(run.graph.item[user]), default=NO_NODE)
-        return [run.node_of[kernel] for kernel in last.values()] + [value] * (value != NO_NODE)
-
-    def _home(self, kernel: int) -> str:
-        prepared = self.asked.prepared
-        return prepared.sites.homes(prepared.baseline)[kernel]
-
-    def _is_inside(self, number: int) -> bool:
-        """The attention of a pass is recomputed."""
-        layer = self.asked.prepared.baseline.layer_of(number)
-        return any(_ATTENTION.startswith(root) for root in self.asked.plan.marks.actions.roots.get(layer, ()))
-
-    def _is_embedding(self, state: int) -> bool:
+    def is_embedding(self, state: int) -> bool:
         graph = self.asked.run.graph
         return [graph.primitive[one] for one in self._attached(state)] == [_EMBEDDING]
 
@@ -151,11 +98,11 @@ class CellStates:
         """Among the inputs of a Load, or of a state."""
         return 1 if self.nodes.primitive[node] == LOAD else 0
 
-    def _state(self, node: int) -> int:
+    def state(self, node: int) -> int:
         inputs, place = self.nodes.inputs[node], self._place_of_state(node)
         return inputs[place] if len(inputs) > place else NO_NODE
 
-    def _set(self, node: int, state: int) -> None:
+    def set(self, node: int, state: int) -> None:
         place = self._place_of_state(node)
         self.nodes.inputs[node][place : place + 1] = [state]
 
@@ -247,7 +194,7 @@ class CellStates:
                 yield node
 
     @cached_property
-    def _reading(self) -> Mapping[int, tuple[int, int]]:
+    def reading(self) -> Mapping[int, tuple[int, int]]:
         """By Load, and by state that others are read in, the micro-batch, and the first kernel that is read for."""
         graph = self.asked.run.graph
         found: dict[int, tuple[int, int]] = {}

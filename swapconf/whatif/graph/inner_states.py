@@ -65,7 +65,7 @@ class InnerStates:
         graph, source = self.asked.run.graph, self.asked.run.source(value)[0]
         if self._is_of_left_out(source, kernel, part):
             return self.nodes.tied(seen, self._called(kernel, barrier, part))
-        if _ATTENTION not in self._home(self.asked.run.kernel_of[source]):
+        if _ATTENTION not in self.asked.home(self.asked.run.kernel_of[source]):
             return seen
         if self._is_handed_out(source, part) and not self._reads_again(source):
             return self.nodes.tied(seen, self._called(kernel, barrier, part))
@@ -108,7 +108,7 @@ class InnerStates:
         if part.cell == NO_CELL or made < 0 or asked.run.graph.primitive[source] != _SPLIT:
             return False
         is_called = asked.is_whole(part) or asked.plan.marks.actions.cells[part.cell].endswith(_ATTENTION)
-        home = self._home(made) if is_called and asked.is_under(part.cell, made) else ""
+        home = self.asked.home(made) if is_called and asked.is_under(part.cell, made) else ""
         return home.endswith(_ATTENTION) and f"{home}.{_NORM}" not in self._homes
 
     def _reads_again(self, node: int) -> bool:
@@ -123,17 +123,13 @@ class InnerStates:
         is_called = baseline.is_accumulated and baseline.layer_of(part.passing) in asked.in_front_of_writing
         if made < 0 or made in asked.again or not is_called:
             return False
-        home = self._home(run.kernel_of[view])
-        return home.endswith(_PRODUCTS) and home == self._home(made) != self._home(kernel)
-
-    def _home(self, kernel: int) -> str:
-        prepared = self.asked.prepared
-        return prepared.sites.homes(prepared.baseline)[kernel]
+        home = self.asked.home(run.kernel_of[view])
+        return home.endswith(_PRODUCTS) and home == self.asked.home(made) != self.asked.home(kernel)
 
     @cached_property
     def _homes(self) -> frozenset[str]:
         """Cells with kernels."""
-        return frozenset(map(self._home, range(self.asked.run.count)))
+        return frozenset(map(self.asked.home, range(self.asked.run.count)))
 
     def _called(self, kernel: int, barrier: int, part: Part) -> int:
         """The state in which the cell is called."""
@@ -163,7 +159,7 @@ class InnerStates:
         run = self.asked.run
         called = self._called(kernel, barrier, part)
         readers = [run.kernel_of[user] for user in run.users[load] if user in run.kernel_of]
-        if not self.asked.is_whole(part) or not any(_is_behind(self._home(reader)) for reader in readers):
+        if not self.asked.is_whole(part) or not any(_is_behind(self.asked.home(reader)) for reader in readers):
             return called
         if part not in self._attended:
             states = (
@@ -199,7 +195,7 @@ class InnerStates:
         run, kernels = self.asked.run, self.asked.prepared.baseline.kernels
         inside = (kernels.passing == part.passing) & ~kernels.backward
         for kernel in np.flatnonzero(inside[: run.count]).tolist():
-            if not self.asked.is_under(part.cell, kernel) or not is_one(self._home(kernel)):
+            if not self.asked.is_under(part.cell, kernel) or not is_one(self.asked.home(kernel)):
                 continue
             for given in run.graph.inputs[run.node_of[kernel]]:
                 load = run.graph.inputs[given][0] if given != NO_NODE and run.graph.primitive[given] == COPY else given
@@ -216,7 +212,7 @@ class InnerStates:
         if not self.asked.is_whole(part) or not self.asked.run.is_inlined:
             return False
         kernel_of, last = self.asked.run.kernel_of, self._last_cell(part)
-        return any(last in self._home(kernel_of[user]) for user in self.asked.run.users[load] if user in kernel_of)
+        return any(last in self.asked.home(kernel_of[user]) for user in self.asked.run.users[load] if user in kernel_of)
 
     def _last_cell(self, part: Part) -> str:
         if part not in self._last:

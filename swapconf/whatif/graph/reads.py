@@ -8,14 +8,7 @@ from functools import cached_property
 from swapconf.trace.launch_graph import ITEM, LOAD, NO_NODE, STATE
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.graph.again import Again
-from swapconf.whatif.graph.asked import NO_CELL, Asked, Part
-from swapconf.whatif.graph.constants import Constants
-from swapconf.whatif.graph.gates import Gates
-from swapconf.whatif.graph.moves import Moves
-from swapconf.whatif.graph.nodes import Nodes
-from swapconf.whatif.graph.slices import Slices
-from swapconf.whatif.graph.tables import Tables
-from swapconf.whatif.graph.ties import Ties
+from swapconf.whatif.graph.asked import NO_CELL, Part
 
 
 @dataclass
@@ -23,14 +16,6 @@ class Reads:
     """``dropped``: by copy of a weight that is left out what it copied. ``parted``: by kernel that the model would make
     again a view of its own."""
 
-    asked: Asked
-    nodes: Nodes
-    ties: Ties
-    gates: Gates
-    moves: Moves
-    tables: Tables
-    constants: Constants
-    slices: Slices
     again: Again
     dropped: dict[int, int] = field(default_factory=dict)
     parted: dict[int, int] = field(default_factory=dict)
@@ -38,14 +23,14 @@ class Reads:
     @cached_property
     def twins(self) -> dict[int, int]:
         """By kernel that the model itself computes again, and that the strategy does, the kernel that it repeats."""
-        twin = self.asked.prepared.baseline.twin
-        return {int(twin[kernel]): kernel for kernel in self.asked.again if twin[kernel] >= 0}
+        twin = self.again.asked.prepared.baseline.twin
+        return {int(twin[kernel]): kernel for kernel in self.again.asked.again if twin[kernel] >= 0}
 
     @cached_property
     def _views_in_cells(self) -> dict[int, int]:
         """By view that the model itself makes again, of what a recomputed cell is given, the view that it repeats: it
         waits as what runs again in that cell does."""
-        run, asked, twin = self.asked.run, self.asked, self.asked.prepared.baseline.twin
+        run, asked, twin = self.again.asked.run, self.again.asked, self.again.asked.prepared.baseline.twin
         found = (kernel for kernel in range(run.count) if twin[kernel] >= 0 and kernel not in asked.again)
         return {
             int(twin[kernel]): kernel
@@ -57,9 +42,19 @@ class Reads:
             and run.is_inlined
         }
 
+    @cached_property
+    def _left_out(self) -> frozenset[tuple[int, int]]:
+        """(gradient, view): the cell of the gradient has one of its own, whose recompute is excluded."""
+        baseline, of_read = self.again.asked.prepared.baseline, self.again.asked.prepared.sites.of_read
+        left = (
+            (of_read >= 0) & self.again.asked.plan.marks.actions.excluded[of_read] & baseline.views[baseline.reads.face]
+        )
+        left &= baseline.reads.face >= 0
+        return frozenset(zip(baseline.reads.kernel[left].tolist(), baseline.reads.face[left].tolist(), strict=True))
+
     def seen(self, given: int, kernel: int) -> int:
         """``given``: what a kernel reads in the baseline."""
-        asked, run, nodes = self.asked, self.asked.run, self.nodes
+        asked, run, nodes = self.again.asked, self.again.asked.run, self.again.nodes
         barrier, value, gates = run.through_barrier(given)
         source = run.source(value)[0] if value != NO_NODE else NO_NODE
         if source in self.dropped:
@@ -79,77 +74,83 @@ class Reads:
 
     def _of_forward(self, given: int, kernel: int, made: int) -> int:
         """``made``: the kernel of the forward pass that makes what is given."""
-        asked, run, nodes = self.asked, self.asked.run, self.nodes
+        asked, run, nodes = self.again.asked, self.again.asked.run, self.again.nodes
         barrier, value, gates = run.through_barrier(given)
         source, item = run.source(value)
         forward, part = run.forward_of.get(kernel, kernel), asked.part(kernel)
         if nodes.primitive[value] == LOAD:
             return self.again.loaded(value, forward, barrier, part)
-        constant = self.constants.again(value, forward)
+        constant = self.again.constants.again(value, forward)
         if constant != NO_NODE:
             return constant
         use = asked.use(kernel, False, source, item)
         own = self._own_table(value, forward, part.passing)
         if own != value and use.window < 0 and not use.again:
-            return self.ties.behind_barrier(own, barrier)
-        is_copied = use.again or (nodes.primitive[source] in VIEWS and (kernel, made) not in asked.views_left_out)
+            return self.again.ties.behind_barrier(own, barrier)
+        is_copied = use.again or (nodes.primitive[source] in VIEWS and (kernel, made) not in self._left_out)
         if made in asked.again and asked.remakes(made, part, forward) and is_copied:
-            return self.tables.shown(value, self.again.copied(source, barrier, part))
+            return self.again.tables.shown(value, self.again.copied(source, barrier, part))
         seen = self._taken_out(given, part)
         if use.window >= 0:
-            seen = self.moves.returned(use.window, barrier)
+            seen = self.again.moves.returned(use.window, barrier)
             for gate in reversed(gates):
-                seen = self.ties.gated(seen, gate)
+                seen = self.again.ties.gated(seen, gate)
         if barrier == NO_NODE:
             return seen
-        if kernel in run.twins and self.slices.is_sliced(made, item):
-            return self.slices.gathered(self.ties.behind_barrier(value, barrier), NO_NODE, asked.row(source, item))
+        if kernel in run.twins and self.again.slices.is_sliced(made, item):
+            return self.again.slices.gathered(
+                self.again.ties.behind_barrier(value, barrier), NO_NODE, asked.row(source, item)
+            )
         return self.again.gated(seen, source, forward, part, item)
 
     def _given_to_cell(self, view: int, barrier: int, value: int) -> int:
         """What a view that the model makes again shows of what a recomputed cell is given."""
-        original, (source, item) = self._views_in_cells[view], self.asked.run.source(value)
-        part, window = self.asked.part(original), self.asked.use(view, False, source, item).window
-        seen = self.moves.returned(window, barrier) if window >= 0 else self.ties.behind_barrier(value, barrier)
+        original, (source, item) = self._views_in_cells[view], self.again.asked.run.source(value)
+        part, window = self.again.asked.part(original), self.again.asked.use(view, False, source, item).window
+        seen = (
+            self.again.moves.returned(window, barrier)
+            if window >= 0
+            else self.again.ties.behind_barrier(value, barrier)
+        )
         return self.again.gated(seen, source, original, part, item)
 
     def _taken_out(self, given: int, part: Part) -> int:
         """Without lazy inline a gradient in a layer that is recomputed as a whole reads one of several outputs as the
         forward pass takes it out, where it would take it out for itself otherwise."""
-        nodes = self.nodes
-        if self.asked.run.is_inlined or nodes.primitive[given] != ITEM or not self.asked.is_whole(part):
+        nodes = self.again.nodes
+        if self.again.asked.run.is_inlined or nodes.primitive[given] != ITEM or not self.again.asked.is_whole(part):
             return given
-        users, item = self.asked.run.users[nodes.inputs[given][0]], nodes.item[given]
+        users, item = self.again.asked.run.users[nodes.inputs[given][0]], nodes.item[given]
         return min(user for user in users if nodes.primitive[user] == ITEM and nodes.item[user] == item)
 
     def _parameter(self, given: int, value: int, kernel: int, barrier: int) -> int:
         """What a gradient reads of a parameter in a recomputed cell waits as what runs again there does, and so do,
         without lazy inline, the states behind it."""
-        forward = self.asked.run.forward_of.get(kernel, kernel)
-        part = self.asked.part(forward)
-        if value == NO_NODE or self.nodes.primitive[value] != LOAD or part.cell == NO_CELL:
-            return given if self.asked.run.is_inlined else value
-        gated, node = self.again.loaded(value, forward, barrier, part), self.asked.run.node_of[kernel]
-        if self.asked.run.is_inlined:
+        forward = self.again.asked.run.forward_of.get(kernel, kernel)
+        part = self.again.asked.part(forward)
+        if value == NO_NODE or self.again.nodes.primitive[value] != LOAD or part.cell == NO_CELL:
+            return given if self.again.asked.run.is_inlined else value
+        gated, node = self.again.loaded(value, forward, barrier, part), self.again.asked.run.node_of[kernel]
+        if self.again.asked.run.is_inlined:
             return gated
-        for user in self.asked.run.users[node]:
-            if self.nodes.primitive[user] == STATE and gated != value:
-                self.nodes.inputs[user] = [gated if one == node else one for one in self.nodes.inputs[user]]
+        for user in self.again.asked.run.users[node]:
+            if self.again.nodes.primitive[user] == STATE and gated != value:
+                self.again.nodes.inputs[user] = [gated if one == node else one for one in self.again.nodes.inputs[user]]
         return gated
 
     def _restored(self, twin: int, node: int) -> int:
         """What the forward pass made, in place of what the model would make again."""
         barrier = self._barrier_in_front(node)
-        node = self.parted.get(twin, self.asked.run.node_of[self.asked.restored[twin]])
-        return self.ties.behind_barrier(node, barrier)
+        node = self.parted.get(twin, self.again.asked.run.node_of[self.again.asked.restored[twin]])
+        return self.again.ties.behind_barrier(node, barrier)
 
     def _barrier_in_front(self, node: int) -> int:
-        barriers = (self.asked.run.through_barrier(given)[0] for given in self.asked.run.graph.inputs[node])
+        barriers = (self.again.asked.run.through_barrier(given)[0] for given in self.again.asked.run.graph.inputs[node])
         return next((found for found in barriers if found != NO_NODE), NO_NODE)
 
     def _first_kernel(self, node: int) -> int:
-        return next(user for user in self.asked.run.users[node] if user in self.asked.run.kernel_of)
+        return next(user for user in self.again.asked.run.users[node] if user in self.again.asked.run.kernel_of)
 
     def _own_table(self, value: int, reader: int, passing: int) -> int:
-        layer = int(self.asked.prepared.baseline.kernels.layer[passing]) if passing >= 0 else -1
-        return self.tables.seen(value, reader, layer)
+        layer = int(self.again.asked.prepared.baseline.kernels.layer[passing]) if passing >= 0 else -1
+        return self.again.tables.seen(value, reader, layer)

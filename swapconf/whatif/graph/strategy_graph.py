@@ -80,17 +80,7 @@ class _Building:
         self._again = Again(
             asked, self._nodes, self._ties, self._gates, self._moves, self._tables, self._constants, self._slices
         )
-        self._reads = Reads(
-            asked,
-            self._nodes,
-            self._ties,
-            self._gates,
-            self._moves,
-            self._tables,
-            self._constants,
-            self._slices,
-            self._again,
-        )
+        self._reads = Reads(self._again)
 
     def graph(self) -> StrategyGraph:
         self._tables.part()
