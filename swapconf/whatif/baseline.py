@@ -61,6 +61,12 @@ class Baseline(LaidOut):
         return len(self.batches) > self.steps
 
     @cached_property
+    def is_alone(self) -> Flags:
+        """[kernels] of a layer that is the only one of its stage."""
+        alone = [number for batch in self.batches if len(batch) == 1 for number in batch]
+        return np.isin(self.kernels.passing, alone)
+
+    @cached_property
     def first_nodes(self) -> dict[int, int]:
         """By pass the first node that is not rootless."""
         passing = self.kernels.passing

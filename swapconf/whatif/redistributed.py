@@ -50,7 +50,7 @@ def redistributed(baseline: Baseline, sites: Sites, network: Network) -> Flags:
                 functions.add(reader)
     found[list(functions)] = False
     in_pieces = any(layer.interleave for layer in network.layers)
-    return np.asarray(found & ~(_again_alone(baseline) & (in_pieces | is_alone(baseline))))
+    return np.asarray(found & ~(_again_alone(baseline) & (in_pieces | baseline.is_alone)))
 
 
 def _again_alone(baseline: Baseline) -> Flags:
@@ -61,12 +61,6 @@ def _again_alone(baseline: Baseline) -> Flags:
     made, is_view = kernels.primitives[below], baseline.views & (below >= 0)
     of_cast = (made == "Cast") & baseline.read_by((kernels.primitives == "MatMul") & ~kernels.backward)
     return np.asarray(is_view & ((made == _FLASH) | (kernels.stream[below] != 0) | of_cast))
-
-
-def is_alone(baseline: Baseline) -> Flags:
-    """[kernels] of a layer that is the only one of its stage."""
-    alone = [number for batch in baseline.batches if len(batch) == 1 for number in batch]
-    return np.isin(baseline.kernels.passing, alone)
 
 
 def _in_morph(baseline: Baseline, sites: Sites, network: Network) -> Flags:

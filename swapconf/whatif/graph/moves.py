@@ -8,7 +8,7 @@ sum, and without pipeline stages always (measured with MindSpore 2.9.0).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -19,7 +19,6 @@ from swapconf.whatif.graph.nodes import MOVE, Nodes
 from swapconf.whatif.graph.ties import Ties
 from swapconf.whatif.laid_out import ADD_AND_NORM, SUM
 from swapconf.whatif.parted import User
-from swapconf.whatif.redistributed import is_alone
 
 ADD = "Add"  # that is not fused with a norm
 _NORM = "RmsNorm"
@@ -84,11 +83,6 @@ class Moves:
                 found.append(window)
         return frozenset(found)
 
-    @property
-    def _parted(self) -> Collection[int]:
-        """Views of which others are parted."""
-        return self._views.values()
-
     def _own_view(self, window: int) -> int:
         """A view for those alone that read it with this prefetch."""
         if window not in self._own:
@@ -149,7 +143,7 @@ class Moves:
         return [user for user, given in enumerate(self.nodes.inputs) if node in given]
 
     def _forward_readers(self, value: int) -> list[int]:
-        run = self.asked.run
+        run, is_parted = self.asked.run, value in self._views.values()
         return [
             self.sums.get(user, user)
             for user in self._users(value)
@@ -158,7 +152,7 @@ class Moves:
             and user != self.nodes.end
             and not run.is_tie(user)
             and not run.is_backward(user)
-            and (value not in self._parted or value in self.nodes.inputs[user])
+            and (not is_parted or value in self.nodes.inputs[user])
         ]
 
     def _tie_readers(self, value: int, copied: int) -> None:
@@ -176,7 +170,7 @@ class Moves:
         """Of equal views of several cells, that MindSpore has made one, the last one waits for the copy alone, and the
         others are one for themselves; not in a recomputed cell, which is given one value."""
         nodes, run, baseline = self.nodes, self.asked.run, self.asked.prepared.baseline
-        kernel = run.kernel_of.get(view, -1)
+        kernel = self._kernel(view)
         if nodes.primitive[view] not in VIEWS or nodes.primitive[value] in VIEWS:
             return
         if not baseline.kernels.is_lost[kernel] or self.asked.is_inside(kernel):
@@ -195,12 +189,12 @@ class Moves:
         kernel_of, kernels = self.asked.run.kernel_of, self.asked.prepared.baseline.kernels
         if value >= self.nodes.count and value not in self._views:
             return True
-        kernel = kernel_of.get(self._views.get(value, value), -1)
+        kernel = self._kernel(self._views.get(value, value))
         if kernel in self.asked.shared or self.nodes.primitive[value] in _TABLES:
             return True
         if kernel < 0 or self.nodes.primitive[value] not in VIEWS:
             return False
-        if not kernels.is_lost[kernel] and not is_alone(self.asked.prepared.baseline)[kernel]:
+        if not kernels.is_lost[kernel] and not self.asked.prepared.baseline.is_alone[kernel]:
             return False
         return len({kernels.cell[kernel_of[one]] if one in kernel_of else "" for one in readers}) > 1
 
@@ -219,13 +213,16 @@ class Moves:
         known = self.asked.run.met_first(self._views.get(value, value), readers)
         return max(readers, key=self._turn) if known == NO_NODE else known
 
+    def _kernel(self, node: int) -> int:
+        return self.asked.run.kernel_of.get(node, -1)
+
     def _cell(self, node: int) -> str:
-        kernel = self.asked.run.kernel_of.get(node, -1)
+        kernel = self._kernel(node)
         return self.asked.prepared.baseline.kernels.cell[kernel] if kernel >= 0 else ""
 
     def _is_asked_for(self, node: int) -> bool:
         """To run again by itself: MindSpore meets it later."""
-        kernel = self.asked.run.kernel_of.get(node, -1)
+        kernel = self._kernel(node)
         return kernel >= 0 and kernel not in self.asked.shared and self.asked.is_asked_for(kernel)
 
     def _turn(self, node: int) -> int:
