@@ -36,7 +36,7 @@ def covered(sites: Sites, cell: Ints, cells: Sequence[str], roots: Mapping[str, 
     root = np.where(sites.of_node >= 0, cell[sites.of_node], -1)
     paths = [path for _, path in sites.places]
     under = np.zeros((len(cells), len(paths) + 1), dtype=np.bool_)  # the last: of what stands in no layer
-    for number, asked in enumerate(cells):
+    for number, asked in sorted(enumerate(cells), key=lambda one: -len(one[1])):  # the outermost is the last
         under[number, :-1] = [descends(path, {asked}) for path in paths]
         for (layer, path), nodes in sites.loose.items():
             if asked in roots.get(layer, ()) and descends(path, {asked}):

@@ -41,6 +41,7 @@ class Again:
     tables: Tables
     constants: Constants
     slices: Slices
+    doubled: frozenset[int]
     kernel_of: dict[int, int] = field(default_factory=dict)
     norms: set[int] = field(default_factory=set)
     weights: dict[int, int] = field(default_factory=dict)
@@ -84,9 +85,11 @@ class Again:
         return self._copies[key]
 
     def _part_merged(self, node: int, new: int, kernel: int, part: Part) -> None:
-        """A recomputed layer has both of the views that MindSpore has merged in the forward pass."""
-        is_apart = self.asked.is_whole(part) and self.asked.run.is_inlined and new >= self.nodes.count
-        if is_apart and kernel in self.asked.prepared.merged_views:
+        """A recomputed layer has both of the views that MindSpore has merged in the forward pass; other cells have
+        those that the forward pass has (see `doubled`)."""
+        is_layer = self.asked.is_whole(part) and self.asked.run.is_inlined
+        apart = self.asked.prepared.merged_views if is_layer else self.doubled
+        if new >= self.nodes.count and part.cell != NO_CELL and kernel in apart:
             inputs = self.nodes.inputs[new]
             view = self.nodes.add(self.nodes.primitive[node], inputs, self.nodes.name[node])
             self.nodes.inputs[new] = [view, *inputs[1:]]

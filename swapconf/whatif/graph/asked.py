@@ -14,6 +14,7 @@ from swapconf.models.network import LayerTemplate
 from swapconf.trace.columns import Ints
 from swapconf.trace.trace import POINT_TO_POINT
 from swapconf.upstream.scopes import descends
+from swapconf.whatif.graph.called import called
 from swapconf.whatif.graph.run_graph import RunGraph
 from swapconf.whatif.parted import Own, User, casts_apart, cells_of
 from swapconf.whatif.placed import PlacedBaseline
@@ -85,6 +86,11 @@ class Asked:
         """[kernels] which recomputed cell is around each."""
         return self.plan.marks.covered.root
 
+    @cached_property
+    def called(self) -> Ints:
+        """[kernels] see `called`."""
+        return called(self.prepared, self.run, self.plan)
+
     def is_under(self, cell: int, kernel: int) -> bool:
         """What another stage sends stands in no cell, whichever reads it."""
         is_own = self.prepared.baseline.kernels.primitive[kernel] not in POINT_TO_POINT
@@ -121,8 +127,7 @@ class Asked:
 
     def operators(self, part: Part) -> Collection[str]:
         """Paths of what is in the layer of a part, as far as the catalog knows it."""
-        template = self._template(part)
-        return () if template is None else template.by_path
+        return template.by_path if (template := self._template(part)) is not None else ()
 
     def _template(self, part: Part) -> LayerTemplate | None:
         return self._templates.get(self.prepared.baseline.layer_of(part.passing))

@@ -1,7 +1,8 @@
 """ATTENTIONS -> what is read behind them is read in the state in which they hand out query, key and value.
 
-In stages in front of the last MindSpore 2.9.0 drops these states, but not where a norm behind them is recomputed as a
-cell of its own, which is called in one (measured: Qwen3, whose attention has norms, in pipelines).
+MindSpore 2.9.0 drops these states, but on the stage with the loss not from the first layer on in which a cell is
+recomputed; in stages in front of it not where a norm behind an attention is recomputed as a cell of its own, which is
+called in one (measured: Qwen3, whose attention has norms).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 
 from swapconf.trace.launch_graph import ITEM, LOAD, NO_NODE, STATE, TUPLE
 from swapconf.upstream.scopes import descends
-from swapconf.whatif.graph.asked import Asked
+from swapconf.whatif.graph.asked import NO_CELL, Asked
 from swapconf.whatif.graph.nodes import Nodes
 
 _ATTENTION, _CALLED = "self_attention", "pre_mlp_layernorm"
@@ -28,6 +29,10 @@ class States(Protocol):
     @property
     def reading(self) -> Mapping[int, tuple[int, int]]:
         """By Load the micro-batch, and the first kernel that it is read for."""
+
+    @property
+    def has_loss(self) -> bool:
+        """The last layer is on this stage."""
 
     def state(self, node: int) -> int:
         """The one of a Load."""
@@ -46,22 +51,32 @@ class AttentionStates:
     states: States
 
     def tie(self) -> None:
-        if _CALLED not in self.asked.plan.marks.actions.cells:
-            return
-        run, free = self.asked.run, self._in_no_state()
-        last: dict[int, int] = {}
-        for number in (number for batch in self.asked.prepared.baseline.batches for number in batch):
-            handed = self._handed_out(number) if number in free else []
-            if not handed:
-                continue
-            batch = run.batch_of_pass[number]
-            behind = self.nodes.add(STATE, (last.get(batch, NO_NODE), self.nodes.add(TUPLE, handed)))
-            for load, home in free[number]:
-                if home.startswith(_BEHIND) or (home.endswith(_PROJECTION) and not self._is_inside(number)):
-                    self.states.set(load, behind)
-                elif batch in last:
-                    self.states.set(load, last[batch])
-            last[batch] = behind
+        baseline, free = self.asked.prepared.baseline, self._in_no_state()
+        has_loss = self.states.has_loss
+        for batch in baseline.batches:
+            is_called, last = not has_loss and _CALLED in self.asked.plan.marks.actions.cells, NO_NODE
+            for number in batch:
+                is_called |= has_loss and self._has_call(number)
+                handed = self._handed_out(number) if number in free else []
+                if not handed:
+                    continue
+                behind = self.nodes.add(STATE, (last, self.nodes.add(TUPLE, handed)))
+                for load, home in free[number]:
+                    if not is_called:
+                        self.states.set(load, self._state_before(load))
+                    elif home.startswith(_BEHIND) or (home.endswith(_PROJECTION) and not self._is_inside(number)):
+                        self.states.set(load, behind)
+                    elif last != NO_NODE:
+                        self.states.set(load, last)
+                last = behind
+
+    def _state_before(self, load: int) -> int:
+        """In the run without a strategy."""
+        inputs = self.asked.run.graph.inputs[load]
+        return inputs[1] if len(inputs) > 1 else NO_NODE
+
+    def _has_call(self, number: int) -> bool:
+        return bool((self.asked.called[self.asked.prepared.baseline.kernels.passing == number] != NO_CELL).any())
 
     def _in_no_state(self) -> dict[int, list[tuple[int, str]]]:
         """By pass (Load, the cell that reads it)."""

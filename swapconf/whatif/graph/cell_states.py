@@ -133,9 +133,12 @@ class CellStates:
     @cached_property
     def _returns_last_state(self) -> bool:
         """Whether the loss is here, with which the last state is returned."""
-        baseline = self.asked.prepared.baseline
-        (*_, last) = self.asked.plan.marks.strategy.operators
-        return self._is_plain and any(baseline.layer_of(batch[-1]) == last for batch in baseline.batches)
+        return self._is_plain and self.has_loss
+
+    @cached_property
+    def has_loss(self) -> bool:
+        baseline, (*_, last) = self.asked.prepared.baseline, self.asked.plan.marks.strategy.operators
+        return any(baseline.layer_of(batch[-1]) == last for batch in baseline.batches)
 
     @cached_property
     def _is_plain(self) -> bool:

@@ -14,6 +14,7 @@ from swapconf.whatif.graph.again import Again
 from swapconf.whatif.graph.asked import NO_CELL, Asked
 from swapconf.whatif.graph.cell_states import CellStates
 from swapconf.whatif.graph.constants import Constants
+from swapconf.whatif.graph.doubled import doubled
 from swapconf.whatif.graph.gates import Gates
 from swapconf.whatif.graph.moves import Moves
 from swapconf.whatif.graph.nodes import COPY, Nodes
@@ -77,8 +78,17 @@ class _Building:
         self._moves = Moves(asked, self._nodes, self._ties, self._tables.made)
         self._constants = Constants(asked, self._nodes, self._tables, self._ties, self._gates)
         self._slices = Slices(asked, self._nodes, self._ties)
+        self._doubled = doubled(asked)
         self._again = Again(
-            asked, self._nodes, self._ties, self._gates, self._moves, self._tables, self._constants, self._slices
+            asked,
+            self._nodes,
+            self._ties,
+            self._gates,
+            self._moves,
+            self._tables,
+            self._constants,
+            self._slices,
+            self._doubled,
         )
         self._reads = Reads(self._again)
 
@@ -100,6 +110,7 @@ class _Building:
         for window in np.flatnonzero(windows.unread & (windows.face < self._run.count)).tolist():
             self._moves.unread(window)
         Saved(self._asked, self._nodes, self._again).tie()
+        self._double()
         States(self._asked, self._nodes).tie()
         CellStates(self._asked, self._nodes).tie()
         back = {node: window for (window, _), node in self._moves.back.items()}
@@ -118,6 +129,14 @@ class _Building:
             weights=self._again.weights | self._slices.rows,
             constants=self._constants.rows(),
         )
+
+    def _double(self) -> None:
+        """See `doubled`: in the forward pass; what runs again has its own."""
+        for kernel in sorted(self._doubled):
+            node = self._run.node_of[kernel]
+            inputs = self._nodes.inputs[node]
+            view = self._nodes.add(self._nodes.primitive[node], inputs, self._nodes.name[node])
+            self._nodes.inputs[node] = [view, *inputs[1:]]
 
     def _merge_twins(self) -> None:
         """In a recomputed cell what the model computes again for several readers is computed once."""

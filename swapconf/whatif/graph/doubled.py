@@ -1,0 +1,48 @@
+"""RECOMPUTED CELLS -> VIEWS that MindSpore keeps apart, though the run without a strategy has one for the two.
+
+What a Linear of mcore returns waits for the state behind its weight, so that the view at its end and the one of who
+reads it do not become one. MindSpore 2.9.0 removes that where states follow one another, but not of the first Linear
+of the model, and not of the first behind the start or the end of the call of a recomputed cell, which hands a state on
+(measured: Qwen3, DeepSeek-V3 and TeleChat3, in the forward pass and where it runs again).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from swapconf.whatif.graph.asked import NO_CELL, Asked
+from swapconf.whatif.merged_views import morphs
+
+_PRODUCTS = frozenset({"MatMul", "BatchMatMul"})
+
+
+def doubled(asked: Asked) -> frozenset[int]:
+    """Kernels of the forward pass: of two views that have become one."""
+    if not asked.plan.marks.actions.cells:
+        return frozenset()
+    below, firsts = asked.prepared.baseline.below, set(_first_linears(asked))
+    passing, homes = asked.prepared.baseline.kernels.passing, asked.prepared.sites.homes(asked.prepared.baseline)
+    merged = (view for view in asked.prepared.merged_views if view < asked.run.count)
+    return frozenset(view for view in merged if (int(passing[view]), homes[int(below[view])]) in firsts)
+
+
+def _first_linears(asked: Asked) -> Iterator[tuple[int, str]]:
+    """(pass, path) of Linears that are the first behind the start or the end of the call of a recomputed cell."""
+    baseline, batch_of = asked.prepared.baseline, asked.run.batch_of_pass
+    kernels, homes, with_morph = baseline.kernels, asked.prepared.sites.homes(baseline), morphs(asked.prepared.network)
+    calls, passing = asked.called.tolist(), kernels.passing.tolist()
+    here, is_first = dict[int, tuple[int, int]](), dict[int, bool]()
+    forward = ~kernels.backward[: asked.run.count] & ~baseline.rootless[: asked.run.count]
+    for kernel in np.flatnonzero(forward).tolist():
+        batch = batch_of.get(passing[kernel])
+        if batch is None:
+            continue
+        call = passing[kernel] if calls[kernel] != NO_CELL else NO_CELL, calls[kernel]
+        if call != here.get(batch):
+            here[batch], is_first[batch] = call, True
+        if kernels.primitive[kernel] in _PRODUCTS and (baseline.layer_of(kernel), homes[kernel]) in with_morph:
+            if is_first[batch]:
+                yield passing[kernel], homes[kernel]
+            is_first[batch] = False
