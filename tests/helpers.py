@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+import tarfile
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
+from tempfile import mkdtemp
 from typing import Any
 
 from click.testing import CliRunner, Result
@@ -34,6 +36,15 @@ RECORDED_WITH = Versions(mindspore="2.9.0", mindformers="1.9.0")  # the traces o
 def golden(name: str | Path) -> Trace:
     """A trace, by its name in tests/traces or its folder."""
     return trace_folder.read(TRACES / name, rank=0)
+
+
+@cache
+def packed(folder: Path) -> Trace:
+    """A trace that is kept in a ``trace.tar.xz``."""
+    place = Path(mkdtemp())
+    with tarfile.open(folder / "trace.tar.xz") as files:
+        files.extractall(place, filter="data")
+    return trace_folder.read(place, rank=0)
 
 
 @cache

@@ -8,10 +8,11 @@ A copy, a view, and an AllGather of what was sliced before do not change what a 
 another way, the place tells: in a layer, behind a gradient, the primitive and shapes of a forward launch of the same
 cell, and only the backward pass reads it.
 
-A gradient is named ``Gradients/...``; what a cell computes by hand for its gradient (``bprop``) bears the cell's name,
-is new, and only the backward pass reads it. The optimizer is told by the cells in which it stands. Kernels that
-MindSpore inserts have no cells (``Default/Cast-op3``); if nothing else tells, they belong to the phase in which they
-run. What the model recomputes without being asked (casts of a norm) is recomputed, too.
+A gradient is named ``Gradients/...``, but for what MindSpore fuses (``jit_level: O1``) or puts together of several:
+that has no cell, and is told by what it reads. What a cell computes by hand for its gradient (``bprop``) bears the
+cell's name, is new, and only the backward pass reads it. The optimizer is told by the cells in which it stands. Other
+kernels that MindSpore inserts have no cells (``Default/Cast-op3``), either; if nothing else tells, they belong to the
+phase in which they run. What the model recomputes without being asked (casts of a norm) is recomputed, too.
 
 Measured with MindSpore 2.9.0: a step of Llama, Qwen3 or DeepSeek-V3 with recompute has as many operations more than one
 without as are found here, to 0.1 %.
@@ -23,6 +24,7 @@ import re
 from collections.abc import Hashable, Mapping, Sequence, Set
 from enum import Enum
 
+from swapconf.trace.columns import FUSED
 from swapconf.trace.trace import POINT_TO_POINT, Kernel, Task, Tensor, Trace
 from swapconf.trace.waits import waits_of
 from swapconf.upstream.primitives import COPY, VIEWS
@@ -45,9 +47,10 @@ def step_phases(trace: Trace) -> tuple[Phase, ...]:
     tasks = trace.step_tasks
     named = _by_name(tasks)
     users = _users(trace, tasks)
-    serving = {task.event for task in trace.tasks if task.name.startswith(GRADIENTS)}
+    first = _first_of_its_kind(trace, tasks)
+    serving = {task.event for task in trace.tasks if task.name.startswith(GRADIENTS)} | _without_a_name(tasks, first)
     late = _read_by_backward_only(users, serving)
-    known = _known(tasks, _first_of_its_kind(trace, tasks), late)
+    known = _known(tasks, first, late)
     found = _phases(tasks, named, _recomputed(tasks, known, users, serving), late)
     twins = {task.event for task, phase in zip(tasks, found, strict=True) if phase is Phase.RECOMPUTED} - serving
     return _phases(tasks, named, _recomputed(tasks, known, users, serving, twins), late)
@@ -101,6 +104,28 @@ def phases(trace: Trace) -> dict[int, Phase]:
     for kernel, task in zip(kernels, tasks, strict=True):
         for tensor in task.outputs:
             found.setdefault(tensor, of_kernel[kernel.graph, kernel.name])
+    return found
+
+
+def _without_a_name(tasks: Sequence[Task], first: Sequence[int]) -> set[int]:
+    """Events of gradients that stand in no cell. They read what a gradient made, through others of no cell or at once,
+    and are fused, or read what a layer computed again, too: the product that MindSpore puts together of several for one
+    weight, as of the halves of a layer with ``fine_grain_interleave``. ``first``: see `_first_of_its_kind`."""
+    found: set[int] = set()
+    of_gradients: set[int] = set()  # tensors that gradients made, and what stands in no cell made of them
+    again: set[int] = set()  # the same of what layers computed again
+    for index, task in enumerate(tasks):
+        is_lost = "-" not in task.scope
+        is_behind = task.name.startswith(GRADIENTS) or (is_lost and not of_gradients.isdisjoint(task.inputs))
+        is_beside = is_lost and not again.isdisjoint(task.inputs)
+        if is_behind and is_lost and task.primitive not in VIEWS and (FUSED in task.name or is_beside):
+            found.add(task.event)
+        # not what it writes in place, as a view and the sum of a weight's gradients do; a copy back is no gradient
+        new = set(task.outputs).difference(task.inputs) if task.primitive != COPY else set()
+        if is_behind:
+            of_gradients |= new
+        elif is_beside or (first[index] != index and in_layer(task.scope) is not None):
+            again |= new
     return found
 
 

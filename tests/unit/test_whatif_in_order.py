@@ -8,20 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-import tarfile
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import Any
 
 import pytest
 
 from swapconf.decide.strategy import Strategy
-from swapconf.trace import trace_folder
 from swapconf.trace.phases import Phase, step_phases
-from swapconf.trace.trace import Trace
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.graph.asked import Asked
 from swapconf.whatif.graph.memory import lives
@@ -31,7 +27,7 @@ from swapconf.whatif.graph.strategy_graph import strategy_graph, unchanged
 from swapconf.whatif.placed import placed
 from swapconf.whatif.predict import predict, schedule
 from swapconf.whatif.prepare import prepare
-from tests.helpers import RECORDED_WITH, TRACES, study_of, study_of_values
+from tests.helpers import RECORDED_WITH, TRACES, packed, study_of, study_of_values
 
 FOLDERS = sorted((TRACES / "in_order").iterdir())
 ALL = [
@@ -86,16 +82,8 @@ FURTHER = {
 
 
 @cache
-def trace(folder: Path) -> Trace:
-    place = Path(mkdtemp())
-    with tarfile.open(folder / "trace.tar.xz") as packed:
-        packed.extractall(place, filter="data")
-    return trace_folder.read(place, rank=0)
-
-
-@cache
 def graphed(folder: Path) -> GraphedBaseline:
-    found = trace(folder)
+    found = packed(folder)
     network = study_of(folder / "model.yaml").network
     assert network is not None
     return GraphedBaseline.of(placed(prepare(found), network), found.launch_graph)
@@ -131,7 +119,7 @@ def test_an_unchanged_graph_is_launched_as_the_run_was(folder: Path) -> None:
 @pytest.mark.parametrize("name", ["deepseek_v3_not_inlined", "qwen3_moe_not_inlined"])
 def test_what_the_model_recomputes_in_front_of_the_forward_pass_is_no_part_of_it(name: str) -> None:
     """Without lazy inline the activation of experts waits for nothing that comes late: it runs again at once."""
-    found, baseline = trace(TRACES / "in_order" / name), graphed(TRACES / "in_order" / name).prepared.baseline
+    found, baseline = packed(TRACES / "in_order" / name), graphed(TRACES / "in_order" / name).prepared.baseline
     activations = [index for index, task in enumerate(found.step_tasks) if task.primitive == "Swiglu"]
     phases = step_phases(found)
     again = [phases[index] is Phase.RECOMPUTED for index in activations]

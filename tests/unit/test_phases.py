@@ -1,0 +1,92 @@
+"""Which launches of a step are recomputed where gradients stand in no cell."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from swapconf.dryrun.effect.effect import observed
+from swapconf.trace.phases import Phase, _without_a_name, step_phases
+from swapconf.trace.trace import Task, Trace
+from swapconf.upstream.scopes import GRADIENTS, in_layer
+from tests.helpers import TRACES, packed
+
+# mindformers' TeleChat2 35b as it is published, with ``fine_grain_interleave: 2`` and full recompute, but small: the
+# first of two stages of one layer, which computes two micro-batches before it awaits a gradient; ``model.yaml`` is O1
+FOLDER = TRACES / "in_halves"
+LEVELS = ("o0", "o1")  # jit_level
+LAYER = "Default/network-N/model-M/layers-CellList/0-L/mlp-F"
+
+
+def halves(level: str) -> Trace:
+    return packed(FOLDER / f"telechat2_{level}")
+
+
+def in_layers(trace: Trace) -> Iterator[tuple[Task, Phase, bool]]:
+    """What is no gradient by name, and whether a gradient ran before it."""
+    behind = False
+    for task, phase in zip(trace.step_tasks, step_phases(trace), strict=True):
+        behind = behind or task.name.startswith(GRADIENTS)
+        if in_layer(task.scope) is not None and not task.name.startswith(GRADIENTS):
+            yield task, phase, behind
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_what_a_layer_computes_behind_the_first_gradient_is_recomputed(level: str) -> None:
+    """Both micro-batches have gone forward by then, so that nothing else is left for it to compute."""
+    found = {(behind, phase) for _, phase, behind in in_layers(halves(level))}
+    assert found == {(False, Phase.FORWARD), (True, Phase.RECOMPUTED)}
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_flash_attention_of_each_micro_batch_runs_again(level: str) -> None:
+    found = Counter(phase for task, phase, _ in in_layers(halves(level)) if task.primitive == "FlashAttentionScore")
+    assert found == {Phase.FORWARD: 2, Phase.RECOMPUTED: 2}
+
+
+@pytest.mark.parametrize(("level", "count"), [("o0", 110), ("o1", 64)])
+def test_a_dry_run_tells_what_the_layer_recomputes(level: str, count: int) -> None:
+    """But for views; with O1 some more are fused, and stand in no layer."""
+    assert observed(halves(level), num_layers=2).recomputed_by_layer == {"0": count}
+
+
+def made(event: int, name: str, *inputs: int, output: int | None = None) -> Task:
+    return Task(
+        event=event,
+        name=f"{name}-op{event}",
+        inputs=inputs,
+        outputs=(event if output is None else output,),
+        attributes=(),
+        input_tensors=(),
+        output_tensors=(),
+    )
+
+
+@pytest.mark.parametrize(
+    ("last", "is_one"),
+    [
+        (made(5, "Default/MatMul", 4, 2), True),  # of what the layer computed again
+        (made(5, "Default/MatMul", 4, 1), False),  # of what it computed for the forward pass
+        (made(5, "Default/Reshape", 4, 2, output=4), False),  # a view is of the pass of its readers
+        (made(5, "Default/GraphKernel_Mul_fusion", 4, 1), True),
+        (made(5, "Default/GraphKernel_Mul_fusion", 1, 2), False),  # nothing of a gradient
+        (made(5, f"{LAYER}/Mul", 4, 2), False),  # it has a cell, which tells
+    ],
+)
+def test_what_has_no_cell_is_a_gradient_by_what_it_reads(last: Task, is_one: bool) -> None:
+    """3 is a gradient, and 4 what MindSpore puts together of it; 2 computes again what 1 did."""
+    steps = [
+        made(1, f"{LAYER}/Mul", 0),
+        made(2, f"{LAYER}/Mul", 0),
+        made(3, f"{GRADIENTS}{LAYER}/Grad_Mul/Mul", 9),
+        made(4, "Default/Concat", 3),
+        last,
+    ]
+    assert _without_a_name(steps, [0, 0, 2, 3, 4]) == ({last.event} if is_one else set())
+
+
+def test_what_comes_back_from_the_host_is_no_gradient_though_it_bears_the_name() -> None:
+    steps = [made(1, f"{GRADIENTS}{LAYER}/MoveTo", 0), made(2, "Default/GraphKernel_Mul_fusion", 1)]
+    assert _without_a_name(steps, [0, 1]) == set()
