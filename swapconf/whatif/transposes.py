@@ -13,6 +13,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from swapconf.models.network import Operator
+from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.baseline import Baseline
 
 _PLAIN, _BACK, _KEY = "transpose", "_back", "kv_"
@@ -30,6 +31,17 @@ def behind_flash(baseline: Baseline, node: int, path: str, known: Mapping[str, O
         return None
     cell = path.rpartition(".")[0]
     readers = (reader for operator in known.values() if operator.type == _FLASH for reader in operator.consumers)
+    return next((one for one in readers if one.rpartition(".")[0] == cell and known[one].type == "Transpose"), None)
+
+
+def behind_view(baseline: Baseline, node: int, path: str, known: Mapping[str, Operator]) -> str | None:
+    """The Transpose of the same cell that reads a view of that in the catalog, where the node, a Transpose of one
+    sample, does: mcore merges heads with a Transpose and a Reshape in front of it."""
+    below, kernels, cell = int(baseline.below[node]), baseline.kernels, path.rpartition(".")[0]
+    if below < 0 or not baseline.views[below] or kernels.cell[below] != kernels.cell[node]:
+        return None
+    views = (one for one in known.values() if one.type in VIEWS and one.path.rpartition(".")[0] == cell)
+    readers = (reader for view in views for reader in view.consumers)
     return next((one for one in readers if one.rpartition(".")[0] == cell and known[one].type == "Transpose"), None)
 
 
