@@ -18,8 +18,8 @@ _FACTORS = frozenset({"Div", "MeanExt"})
 def unread(baseline: Baseline, of_node: Ints, names: tuple[tuple[str, str], ...], network: Network) -> Ints:
     """A site that a Reshape reads which the model itself recomputes: MindSpore copies what that would read again, and
     finds only later that a Reshape needs nothing run (measured with 2.9.0: the MatMuls of mcore's Linears). So with a
-    Cast of a Cast, whose gradient needs to know no more than the type (the norms of query and key), in steps of several
-    micro-batches; not in models with experts (measured: Qwen3 in 8 of 8 runs, Qwen3 MoE in none of 6). So with what the
+    Cast of a Cast, whose gradient needs to know no more than the type (the norms of query and key); not in models with
+    experts (measured: Qwen3 in 8 of 8 runs, Qwen3 MoE in none of 6), and see `site_actions.copied_unread`. So with what the
     loss of a router multiplies with what needs no gradient (Qwen3 MoE: in 5 of 5). Where only
     communication reads it, or a view that was put in for that, or a view of a Cast, there is no Reshape, although the
     catalog knows one for another layout."""
@@ -29,7 +29,7 @@ def unread(baseline: Baseline, of_node: Ints, names: tuple[tuple[str, str], ...]
     cast = np.zeros(len(of_node), dtype=np.bool_)
     is_cast = baseline.kernels.primitives == "Cast"
     has_experts = GRADIENT_VIEW in baseline.kernels.primitive
-    cast[face[is_cast[reader] & is_cast[face]]] = baseline.is_accumulated and not has_experts
+    cast[face[is_cast[reader] & is_cast[face]]] = not has_experts
     nodes, main = np.arange(len(of_node)), baseline.kernels.stream[reader] == 0
     only_sent = np.isin(nodes, face) & ~np.isin(nodes, face[main])
     sent = only_sent & baseline.kernels.is_lost & (baseline.below >= 0)
