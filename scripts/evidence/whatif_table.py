@@ -186,7 +186,8 @@ def true_inside(trace: Trace) -> int:
 def predicted_inside(found: Prediction) -> int:
     device = found.device
     asked = np.array([is_inside(name) for name in device.names])[device.name]
-    asked &= ~np.isin(device.start, [found.moves.returned, found.moves.returned - 1])  # a block is there right before
+    # a block is there right before its copy
+    asked &= ~np.isin(device.start, [found.moves.returned, found.moves.returned - 1])
     moments = np.searchsorted(device.used.time, device.start[asked], side="right") - 1
     return int(device.used.bytes_after[moments].max())
 
@@ -197,8 +198,8 @@ def _page(rows: list[Row], crashes: list[tuple[str, int]]) -> Iterator[str]:
     yield "Made by `scripts/evidence/whatif_table.py` from dry runs of level 1 (operator workspace excluded) with"
     yield "MindSpore 2.9.0 and MindSpore Transformers 1.9.0. Each line predicts one run from the trace of the same"
     yield "model and rank without swap and recompute. *Inside* is the most in use while decoder layers or gradients"
-    yield "allocate, copies back aside; the peak of the whole run is often the optimizer's. *Safe* is how far the bound of `--safe` lies"
-    yield "over the true peak. *Moves* are copies to the host in one training step."
+    yield "allocate, copies back aside; the peak of the whole run is often the optimizer's. *Safe* is how far the bound"
+    yield "of `--safe` lies over the true peak. *Moves* are copies to the host in one training step."
     yield ""
     yield from _summary("peak", [row.error for row in rows])
     yield from _summary("peak inside", [row.inside_error for row in rows])

@@ -50,13 +50,24 @@ def redistributed(baseline: Baseline, sites: Sites, network: Network) -> Flags:
                 functions.add(reader)
     found[list(functions)] = False
     in_pieces = any(layer.interleave for layer in network.layers)
-    return np.asarray(found & ~(_again_alone(baseline) & (in_pieces | baseline.is_alone)))
+    run_again = in_pieces | baseline.is_alone
+    if _is_split(baseline):
+        run_again |= np.array([not cell for cell in kernels.cell], dtype=np.bool_)[baseline.below]
+    return np.asarray(found & ~(_again_alone(baseline) & run_again))
+
+
+def _is_split(baseline: Baseline) -> bool:
+    """Products are parts of sums over ranks, as with tensor parallelism."""
+    reader, face = baseline.edges
+    kernels = baseline.kernels
+    adds_up = (kernels.stream[reader] != 0) & ~kernels.backward[reader] & (kernels.primitives[face] == "MatMul")
+    return bool(adds_up.any())
 
 
 def _again_alone(baseline: Baseline) -> Flags:
     """[kernels] views of what flash attention or communication made, and of a Cast that a product reads: in a layer
     that is the only one of its stage, and with an interleaved pipeline, these run again (measured with MindSpore 2.9.0:
-    legacy Llama and GLM)."""
+    legacy Llama and GLM); with tensor parallelism so do those of a Cast that the layer itself has (GLM)."""
     kernels, below = baseline.kernels, baseline.below
     made, is_view = kernels.primitives[below], baseline.views & (below >= 0)
     of_cast = (made == "Cast") & baseline.read_by((kernels.primitives == "MatMul") & ~kernels.backward)

@@ -19,7 +19,7 @@ def unread(baseline: Baseline, of_node: Ints, names: tuple[tuple[str, str], ...]
     """A site that a Reshape reads which the model itself recomputes: MindSpore copies what that would read again, and
     finds only later that a Reshape needs nothing run (measured with 2.9.0: the MatMuls of mcore's Linears). So with a
     Cast of a Cast, whose gradient needs to know no more than the type (the norms of query and key); not in models with
-    experts (measured: Qwen3 in 8 of 8 runs, Qwen3 MoE in none of 6), and see `site_actions.copied_unread`. So with what the
+    experts (measured: Qwen3 in 8 of 8 runs, Qwen3 MoE in none of 6), and see `copied_unread`. So with what the
     loss of a router multiplies with what needs no gradient (Qwen3 MoE: in 5 of 5). Where only
     communication reads it, or a view that was put in for that, or a view of a Cast, there is no Reshape, although the
     catalog knows one for another layout."""
