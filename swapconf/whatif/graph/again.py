@@ -188,9 +188,11 @@ class Again:
         return self.ties.gated(seen, self.gates.of(kernel, part))
 
     def _reads_weight(self, node: int, kernel: int) -> bool:
-        inputs = self.asked.run.graph.inputs[node]
-        is_cast = self.asked.run.graph.primitive[node] == _CAST and kernel in self.asked.prepared.baseline.weights
-        return is_cast and inputs[0] != NO_NODE and self.asked.run.graph.primitive[inputs[0]] == LOAD
+        """A cast of a copy of a weight, that is; with one micro-batch of the weight itself."""
+        graph, baseline = self.asked.run.graph, self.asked.prepared.baseline
+        given = graph.inputs[node][0]
+        is_cast = graph.primitive[node] == _CAST and kernel in baseline.weights and baseline.is_accumulated
+        return is_cast and given != NO_NODE and graph.primitive[given] == LOAD
 
     def _weight(self, node: int, kernel: int, barrier: int) -> int:
         """The forward pass leaves a copy of the weight for the cast, and reads that itself."""
