@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from pathlib import Path
 
 from swapconf.config.config import Config
@@ -26,6 +27,7 @@ from swapconf.whatif.evaluation import Evaluation, Waits
 from swapconf.words.phrases import phrase
 
 NOMINAL, SLOWER = range(2)  # machines of the evaluator: as told, and with a slower host link
+NOISE = 0.001  # of a step: less is no difference
 _AN_ENTRY = 3e-5  # of the step: what one entry more has to be worth while a search goes on
 
 
@@ -57,12 +59,16 @@ class Scored:
     @property
     def cost_us(self) -> float:
         """The step with the slower link, on which it never is faster, and a little for each entry."""
-        return self.found.step_us * (1 + _AN_ENTRY * len(self.entries))
+        return _cost_us(self.found, self.plan)
 
     @property
     def rank(self) -> tuple[bool, float, float, int]:
         """What fits comes first, then what is fastest; among what does not fit what is least over."""
         return not self.fits, self.over_bytes, self.cost_us, self.found.moved_bytes
+
+
+def _cost_us(found: Evaluation, plan: Plan) -> float:
+    return found.step_us * (1 + _AN_ENTRY * len(entries(plan)))
 
 
 class Judge:
@@ -180,6 +186,15 @@ class Judge:
             guess, pool_bytes=pools, over_bytes=self.limits.over_bytes(pools) + self.host_over_bytes(found)
         )
         return self._scored[plan]
+
+    def cost_us(self, plan: Plan) -> float:
+        """That of its score, without asking whether it fits."""
+        return _cost_us(self.evaluation(plan), plan)
+
+    def over_bytes(self, plan: Plan, sizes: Sequence[int], more: Sequence[float]) -> float:
+        """By how much a plan is over whose ranks hold so much, and ``more``; where that is empty nothing more."""
+        host = self.host_over_bytes(self.evaluation(plan))
+        return host + self.limits.over_bytes([size + extra for size, extra in zip_longest(sizes, more, fillvalue=0)])
 
     def stage_fits(self, plan: Plan) -> list[bool]:
         """By rank, whether it fits."""

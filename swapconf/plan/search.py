@@ -18,6 +18,7 @@ _STARTS = 3  # of the best starts, changed further
 _PAIRS = 6  # of modes, mixed by layers
 _Move = tuple[Any, Any]  # (layers, mode), (layer, layer), (layers, places) or (swap, prefetch)
 _QUIET = 20  # times that nothing new was found to ask
+_EQUAL = 0.0001  # of a step: nothing that much faster is worth looking for
 _GOOD, _CANDIDATES, _AT_ONCE, _HOPEFUL, _ROUNDS = 8, 150, 8, 40, 3
 
 
@@ -55,6 +56,8 @@ class Search:
             key=lambda item: item.rank,
         )
         for place, start in enumerate(starts[:_STARTS]):
+            if place and self._is_over():
+                break
             left = stop - self._judge.asked
             self._improve(start, self._judge.asked + left // (_STARTS + 5 - place), with_fragments)
         self._promising(self._judge.asked + 4 * (stop - self._judge.asked) // 5)
@@ -62,13 +65,19 @@ class Search:
         assert self.best is not None
         return self.best
 
+    def _is_over(self) -> bool:
+        """What fits is as fast as anything that was asked for, whether that fits or not: nothing is left to win."""
+        evaluations = map(self._judge.evaluation, self._judge.seen)
+        fastest = min(found.step_us for found in evaluations if not found.crashes)
+        return self.best is not None and self.best.fits and self.best.found.step_us <= fastest * (1 + _EQUAL)
+
     def _shaken(self, stop: int) -> None:
         """Changes of several layers at once lead away from a plan that no single change makes better. Every second time
         fragments are left out of what leads on: they come and go with little, so that near a fast plan that would fit
         without them there often is one that fits with them."""
         chance, quiet, turn = random.Random(1), 0, 0
         loose: Scored | None = None
-        while self._judge.asked < stop and quiet < _QUIET and self.best is not None:
+        while self._judge.asked < stop and quiet < _QUIET and self.best is not None and not self._is_over():
             asked, turn = self._judge.asked, turn + 1
             rank = with_fragments if turn % 2 else without_fragments
             plan = (self.best if turn % 2 or loose is None else loose).plan
@@ -84,7 +93,7 @@ class Search:
         """What promises most is asked next, of plans near those that were fast or promised much."""
         chance, quiet = random.Random(2), 0
         hopeful: list[Plan] = []
-        while self._judge.asked < stop and quiet < _QUIET and self.best is not None:
+        while self._judge.asked < stop and quiet < _QUIET and self.best is not None and not self._is_over():
             known = list(self._asked.values())
             good = sorted(known, key=with_fragments)[:_GOOD] + sorted(known, key=without_fragments)[:_GOOD]
             guess = Guess(self._judge, known, self.best)

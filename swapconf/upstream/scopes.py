@@ -55,7 +55,4 @@ def place_of(scope: str, num_layers: int) -> Place:
 
 def descends(path: str, roots: Set[str]) -> bool:
     """The path of an operator or cell stands at or below one of these; "" is the layer."""
-    for root in roots:  # asked of every operator of every layer: a generator would take twice as long
-        if not root or path == root or path.startswith(f"{root}."):
-            return True
-    return False
+    return any(root == "" or path == root or path.startswith(f"{root}.") for root in roots)

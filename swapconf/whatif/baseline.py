@@ -41,7 +41,7 @@ class Baseline(LaidOut):
 
     @cached_property
     def _seen(self) -> Ints:
-        return np.unique(self.reads.kernel * (len(self.kernels) + 1) + self.reads.face)
+        return np.asarray(np.unique(self.reads.kernel * (len(self.kernels) + 1) + self.reads.face))
 
     @cached_property
     def served(self) -> Ints:
