@@ -16,7 +16,7 @@ from swapconf.plan.settled import best_of_all, settled
 from swapconf.words.phrases import mark, phrase
 
 LOWEST_PLACED = 40  # plans, where none fits
-MENU_ASKED, SEARCH_ASKED = 400, 500  # plans, with an effort of 1
+MENU_ASKED, SEARCH_ASKED = 300, 350  # plans, with an effort of 1
 USUAL_KERNELS = 50_000  # of a step; up to these as many plans are asked for
 # families whose plans held in true runs (docs/evidence/plans.md); others are always confirmed
 EVIDENCE = frozenset({"llama"})
