@@ -41,10 +41,10 @@ class FreeSpace:
         """These bytes are free; they join the holes that they touch."""
         by_size, end = self._by_size, address + size_bytes
         if (before := self._start.pop(address, None)) is not None:
-            del by_size[bisect_left(by_size, address - before << _BITS | before)]
+            del self._end[before], by_size[bisect_left(by_size, address - before << _BITS | before)]
             address = before
         if (after := self._end.pop(end, None)) is not None:
-            del by_size[bisect_left(by_size, after - end << _BITS | end)]
+            del self._start[after], by_size[bisect_left(by_size, after - end << _BITS | end)]
             end = after
         insort(by_size, end - address << _BITS | address)
         self._end[address] = end

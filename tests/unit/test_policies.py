@@ -74,6 +74,14 @@ def test_the_smallest_hole_that_fits_is_taken_and_of_several_the_lowest() -> Non
     assert free.take(15) is None
 
 
+def test_nothing_given_twice_is_no_hole_twice() -> None:
+    free = FreeSpace()
+    free.give(100, 20)
+    free.give(10, 0)
+    free.give(10, 0)
+    assert [free.take(0), free.take(20), free.take(0)] == [10, 100, None]
+
+
 def test_neighbours_join() -> None:
     free = FreeSpace()
     for address in (10, 0, 20):
