@@ -97,6 +97,15 @@ def test_neighbours_join() -> None:
 # --- mindspore ------------------------------------------------------------------------------------------------------
 
 
+def test_what_is_released_before_it_is_born_stays() -> None:
+    early, kept = (
+        mindspore.place(blocks((5, 3, GIB), (6, 7, GIB))),
+        mindspore.place(blocks((5, NEVER, GIB), (6, 7, GIB))),
+    )
+    assert early.offset.tolist() == kept.offset.tolist()
+    assert early.mapped_bytes == kept.mapped_bytes
+
+
 def test_persistent_blocks_have_one_piece_of_their_own() -> None:
     """The second persistent piece belongs to the common manager."""
     live = blocks(

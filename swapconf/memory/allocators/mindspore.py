@@ -85,7 +85,13 @@ def _filled(lifetimes: Lifetimes, pool: Pool) -> tuple[_Pieces, list[int]]:
     kinds = list(zip(lifetimes.is_persistent.tolist(), lifetimes.streams.tolist(), strict=True))
     of_kind = {kind: pieces.manager(*kind) for kind in dict.fromkeys(kinds)}
     manager = [of_kind[kind] for kind in kinds]
-    for event in lifetimes.events.tolist():
+    events = lifetimes.events
+    too_early = (
+        lifetimes.end <= lifetimes.start
+    )  # to be released before it is born, as few predictions have it: it stays
+    if too_early.any():
+        events = events[(events >= 0) | ~too_early[~events]]
+    for event in events.tolist():
         if event < 0:
             manager[~event].give(address[~event], sizes[~event])
             continue
