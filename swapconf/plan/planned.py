@@ -16,7 +16,8 @@ from swapconf.plan.settled import best_of_all, settled
 from swapconf.words.phrases import mark, phrase
 
 LOWEST_PLACED = 40  # plans, where none fits
-MENU_ASKED, SEARCH_ASKED = 300, 350  # plans, with an effort of 1
+MENU_ASKED, SEARCH_ASKED = 400, 500  # plans, with an effort of 1
+FEW_LAYERS, USUAL_LAYERS = 8, 16  # up to these the fewer there are the fewer ways there are to mix them
 USUAL_KERNELS = 50_000  # of a step; up to these as many plans are asked for
 # families whose plans held in true runs (docs/evidence/plans.md); others are always confirmed
 EVIDENCE = frozenset({"llama"})
@@ -25,8 +26,9 @@ FUSED_LEVEL = "O1"  # MindSpore makes one kernel of several operators: plans are
 
 def to_ask(judge: Judge, effort: float) -> tuple[int, int]:
     """How many plans are asked for at most while modes are tried, and while plans are searched: fewer of large models,
-    of which each takes longer."""
-    factor = effort * min(1.0, sqrt(USUAL_KERNELS / max(judge.evaluator.num_kernels, 1)))
+    of which each takes longer, and of few layers."""
+    layers = min(max(len(judge.layers), FEW_LAYERS), USUAL_LAYERS)
+    factor = effort * sqrt(layers / USUAL_LAYERS) * min(1.0, sqrt(USUAL_KERNELS / max(judge.evaluator.num_kernels, 1)))
     return int(MENU_ASKED * factor), int(SEARCH_ASKED * factor)
 
 
