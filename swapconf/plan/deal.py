@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import floor
 
-from swapconf.plan.judge import SLOWER
+from swapconf.plan.judge import NOISE, SLOWER
 from swapconf.plan.modes import KEEP, uniform
-from swapconf.plan.planned import NOISE, Planned, Verdict
+from swapconf.plan.planned import Planned, Verdict
 from swapconf.whatif.layer_share import LayerShare
 
 

@@ -17,7 +17,7 @@ from swapconf.dryrun.rank_order import cluster_of
 from swapconf.models.network import Network
 from swapconf.plan import refused
 from swapconf.plan.limits import Budget, Cards, Limits
-from swapconf.plan.modes import KEEP, Atom, Mode, Plan, config_of, decoder_layers, entries, fitted, uniform
+from swapconf.plan.modes import KEEP, Atom, Mode, Plan, config_of, decoder_layers, entries, fitted, likeness, uniform
 from swapconf.plan.refused import Refused
 from swapconf.study.study import Study
 from swapconf.timing.cost import Known, Machine
@@ -26,6 +26,7 @@ from swapconf.whatif.evaluation import Evaluation, Waits
 from swapconf.words.phrases import phrase
 
 NOMINAL, SLOWER = range(2)  # machines of the evaluator: as told, and with a slower host link
+NOISE = 0.001  # of a step: less is no difference
 _AN_ENTRY = 3e-5  # of the step: what one entry more has to be worth while a search goes on
 
 
@@ -35,8 +36,8 @@ class Scored:
 
     Attributes:
         pool_bytes: By rank, with fragments; None where that was not worth asking, as it does not fit without them.
-        over_bytes: What is too much on all ranks together and on the host; 0 where it fits; an estimate where
-            ``pool_bytes`` is None.
+        over_bytes: What is too much on all ranks together and on the host, with what the plan is expected to need more
+            in MindSpore's own order; 0 where it fits; an estimate where ``pool_bytes`` is None.
         used_over_bytes: The same without fragments.
     """
 
@@ -57,12 +58,20 @@ class Scored:
     @property
     def cost_us(self) -> float:
         """The step with the slower link, on which it never is faster, and a little for each entry."""
-        return self.found.step_us * (1 + _AN_ENTRY * len(self.entries))
+        return _cost_us(self.found, self.plan)
 
     @property
     def rank(self) -> tuple[bool, float, float, int]:
         """What fits comes first, then what is fastest; among what does not fit what is least over."""
         return not self.fits, self.over_bytes, self.cost_us, self.found.moved_bytes
+
+
+def _cost_us(found: Evaluation, plan: Plan) -> float:
+    return found.step_us * (1 + _AN_ENTRY * len(entries(plan)))
+
+
+def _sum(sizes: Sequence[int], more: Sequence[float]) -> list[float]:
+    return [size + extra for size, extra in zip(sizes, more, strict=True)]
 
 
 class Judge:
@@ -86,7 +95,7 @@ class Judge:
         self._base, self._cards = base, cards
         self._scored: dict[Plan, Scored] = {}
         self._found: dict[Plan, Evaluation] = known._found if known is not None else {}
-        self._settled: dict[Plan, None] = known._settled if known is not None else {}
+        self._settled: dict[Plan, tuple[int, ...]] = known._settled if known is not None else {}  # what is learned
         self.refused: frozenset[Refused] = (
             known.refused if known is not None else refused.known(network.templates, evaluator.versions)
         )
@@ -127,12 +136,14 @@ class Judge:
         return replace(found, is_refused=True) if refused.has(plan, self.refused) else found
 
     def settle(self, plan: Plan) -> None:
-        """Ask for the memory of a plan in MindSpore's own order; see `Evaluator.order`."""
+        """Ask for the memory of a plan in MindSpore's own order; see `Evaluator.order`. From now on plans like it are
+        scored by what that tells."""
         if plan not in self._settled:
             self.evaluator.order(self.config(plan), self.keys(plan))
-            self._settled[plan] = None
+            pools, before = self.pool_bytes(plan), self.pool_bytes(plan, is_ordered=False)
+            self._settled[plan] = tuple(max(pool - less, 0) for pool, less in zip(pools, before, strict=True))
             self._found.pop(plan, None)
-            self._scored.pop(plan, None)
+            self._scored.clear()
 
     def is_settled(self, plan: Plan) -> bool:
         return plan in self._settled
@@ -175,11 +186,29 @@ class Judge:
             return guess
         if better_than is not None and better_than.fits and guess.cost_us >= better_than.cost_us:
             return guess
-        pools = self.pool_bytes(plan)
-        self._scored[plan] = replace(
-            guess, pool_bytes=pools, over_bytes=self.limits.over_bytes(pools) + self.host_over_bytes(found)
-        )
-        return self._scored[plan]
+        more = self._expected(plan)
+        guess = replace(guess, over_bytes=self.limits.over_bytes(_sum(used, more)))
+        if not guess.over_bytes:
+            pools = self.pool_bytes(plan)
+            guess = replace(guess, pool_bytes=pools, over_bytes=self.limits.over_bytes(_sum(pools, more)))
+        self._scored[plan] = guess
+        return guess
+
+    def scored_again(self, item: Scored) -> Scored:
+        """By what was learned since; what was not placed is not placed."""
+        return item if item.pool_bytes is None else self.score(item.plan)
+
+    def _expected(self, plan: Plan) -> tuple[float, ...]:
+        """By rank, how much more a plan is expected to need in MindSpore's own order: as the settled plan that is most
+        like it where they are alike in everything, nothing where they are in half."""
+        if plan in self._settled or not any(map(any, self._settled.values())):
+            return (0.0,) * len(self.stages)
+        like, more = max((likeness(plan, other), more) for other, more in self._settled.items())
+        return tuple(max(2 * like - 1, 0.0) * size for size in more)
+
+    def cost_us(self, plan: Plan) -> float:
+        """That of its score, without asking whether it fits."""
+        return _cost_us(self.evaluation(plan), plan)
 
     def stage_fits(self, plan: Plan) -> list[bool]:
         """By rank, whether it fits."""

@@ -72,6 +72,17 @@ def entries(plan: Plan) -> tuple[Atom, ...]:
     return tuple(sorted({atom for mode in plan for atom in mode}))
 
 
+def likeness(plan: Plan, other: Plan) -> float:
+    """1 where both ask the same of the same operators, whatever the prefetch; 0 where they have nothing in common."""
+    return sum(map(_alike, plan, other)) / max(len(plan), 1)
+
+
+@lru_cache(maxsize=4096)
+def _alike(mode: Mode, other: Mode) -> float:
+    mine, its = ({(atom.kind, atom.path) for atom in one} for one in (mode, other))
+    return len(mine & its) / len(mine | its) if mine | its else 1.0
+
+
 def num_rows(plan: Plan) -> int:
     """Of layers that follow each other, over all entries; of an entry of all layers none."""
     found = 0

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from math import sqrt
 
 from swapconf.plan import simple
-from swapconf.plan.judge import Judge, Scored
+from swapconf.plan.judge import NOISE, Judge, Scored
 from swapconf.plan.menu import menu
-from swapconf.plan.modes import KEEP, RECOMPUTED, Atom, Mode, Plan, entries, num_rows, uniform
+from swapconf.plan.modes import KEEP, RECOMPUTED, Atom, Mode, Plan, uniform
 from swapconf.plan.search import Search
+from swapconf.plan.settled import best_of_all, settled
 from swapconf.words.phrases import mark, phrase
 
-NOISE = 0.001  # of a step: less is no difference
 LOWEST_PLACED = 40  # plans, where none fits
-_RIVALS, _SETTLED = 2, 24  # plans that are asked for in MindSpore's own order, at most
-_NEAR = 0.01  # of the budget
 MENU_ASKED, SEARCH_ASKED = 400, 500  # plans, with an effort of 1
+FEW_LAYERS, USUAL_LAYERS = 8, 16  # up to these the fewer there are the fewer ways there are to mix them
 USUAL_KERNELS = 50_000  # of a step; up to these as many plans are asked for
 # families whose plans held in true runs (docs/evidence/plans.md); others are always confirmed
 EVIDENCE = frozenset({"llama"})
@@ -27,8 +26,9 @@ FUSED_LEVEL = "O1"  # MindSpore makes one kernel of several operators: plans are
 
 def to_ask(judge: Judge, effort: float) -> tuple[int, int]:
     """How many plans are asked for at most while modes are tried, and while plans are searched: fewer of large models,
-    of which each takes longer."""
-    factor = effort * min(1.0, sqrt(USUAL_KERNELS / max(judge.evaluator.num_kernels, 1)))
+    of which each takes longer, and of few layers."""
+    layers = min(max(len(judge.layers), FEW_LAYERS), USUAL_LAYERS)
+    factor = effort * sqrt(layers / USUAL_LAYERS) * min(1.0, sqrt(USUAL_KERNELS / max(judge.evaluator.num_kernels, 1)))
     return int(MENU_ASKED * factor), int(SEARCH_ASKED * factor)
 
 
@@ -107,13 +107,13 @@ def plan(
         search.run(for_search, [*today.values(), *(made for _, made in first), *also])
     except KeyboardInterrupt:  # what was found until then is not lost
         is_interrupted = True
-    best = _of_all(judge, judge.score(uniform(RECOMPUTED, judge.network)))
+    best = best_of_all(judge, judge.score(uniform(RECOMPUTED, judge.network)))
     same = simple.best_uniform(judge, chosen)
     if same is not None:
         today[phrase(simple.SAME)] = same
     plain = [*today.values(), *(made for _, made in first)]
     if not is_interrupted and best.fits:
-        best = _settled(judge, best, plain)
+        best = settled(judge, best, plain)
     if not best.fits:
         best = _plainest(judge, _lowest(judge, plain))
         judge.settle(best.plan)
@@ -136,10 +136,10 @@ def plan(
 def chosen_again(planned: Planned) -> Planned:
     """The same after its judge was asked for more, as for a frontier: what is better than the plan takes its place."""
     judge = planned.judge
-    best = _of_all(judge, planned.chosen)
+    best = best_of_all(judge, planned.chosen)
     if not best.fits or best is planned.chosen:
         return planned
-    best = _settled(judge, best, [item.plan for item in planned.simple.values()])
+    best = settled(judge, best, [item.plan for item in planned.simple.values()])
     return replace(planned, chosen=best, verdict=_verdict(judge, best))
 
 
@@ -152,36 +152,6 @@ def _verdict(judge: Judge, best: Scored) -> Verdict:
     if not best.fits:
         return Verdict.IMPOSSIBLE
     return Verdict.FULL if best.plan == uniform(RECOMPUTED, judge.network) else Verdict.PLANNED
-
-
-def _settled(judge: Judge, best: Scored, plain: Iterable[Plan]) -> Scored:
-    """The best plan by the memory that it needs in MindSpore's own order. That takes longer to find out: it is asked of
-    the best, of a few that are faster and nearly fit, and of the next best until one fits; where none of so many does,
-    the best of them and of the ``plain`` ones is told, and not another whose memory is not known as well."""
-    others = (made for made in judge.seen if judge.allows(made) and not judge.is_settled(made))
-    faster = [item for made in others if (item := judge.score(made, better_than=best)).cost_us < best.cost_us]
-    near = [item for item in faster if not item.found.crashes and item.over_bytes <= judge.limits.budget_bytes * _NEAR]
-    for item in sorted(near, key=lambda item: item.cost_us)[:_RIVALS]:
-        judge.settle(item.plan)
-    for _ in range(_SETTLED):
-        best = _of_all(judge, judge.score(best.plan))
-        plainer = _reduced(judge, best) if best.fits else best
-        judge.settle(plainer.plan)
-        if judge.score(plainer.plan).fits:
-            return judge.score(plainer.plan)
-        judge.settle(best.plan)
-    for made in plain:
-        judge.settle(made)
-    return min((judge.score(made) for made in judge.settled if judge.allows(made)), key=lambda item: item.rank)
-
-
-def _of_all(judge: Judge, best: Scored) -> Scored:
-    """Whatever was evaluated for another reason may be better."""
-    for made in judge.seen:
-        if judge.allows(made):
-            found = judge.score(made, better_than=best)
-            best = min(best, found, key=lambda item: item.rank)
-    return best
 
 
 def _lowest(judge: Judge, always: Iterable[Plan]) -> Scored:
@@ -201,46 +171,6 @@ def _plainest(judge: Judge, lowest: Scored) -> Scored:
     most = needed_bytes(judge, lowest.plan) * (1 + NOISE)
     plain = (uniform(KEEP, judge.network), uniform(RECOMPUTED, judge.network))
     return next((judge.score(made) for made in plain if needed_bytes(judge, made) <= most), lowest)
-
-
-def _reduced(judge: Judge, best: Scored) -> Scored:
-    """Of what is as fast, that with the fewest entries, then with the fewest rows of layers, then with the fewest bytes
-    moved. Entries are left out, and gaps between their layers closed, as long as it stays as fast."""
-    most_us = best.found.step_us * (1 + NOISE)
-    here = best
-    fast = [made for made in judge.seen if judge.allows(made) and judge.evaluation(made).step_us <= most_us]
-    for made in sorted(fast, key=lambda made: _plainness(judge, made)):
-        found = judge.score(made)
-        if found.fits:
-            here = found
-            break
-    changed = True
-    while changed:
-        changed = False
-        for made in _plainer(judge, here.plan):
-            if (
-                judge.allows(made)
-                and _plainness(judge, made) < _plainness(judge, here.plan)
-                and judge.evaluation(made).step_us <= most_us
-                and judge.score(made).fits
-            ):
-                here, changed = judge.score(made), True
-                break
-    return here
-
-
-def _plainness(judge: Judge, made: Plan) -> tuple[int, int, int, float]:
-    found = judge.evaluation(made)
-    return len(entries(made)), num_rows(made), found.moved_bytes, found.step_us
-
-
-def _plainer(judge: Judge, made: Plan) -> Iterator[Plan]:
-    """Without an entry; with one in all layers; with one in all layers from its first to its last."""
-    for atom in entries(made):
-        yield tuple(mode - {atom} for mode in made)
-        mine = [index for index, mode in enumerate(made) if atom in mode]
-        for layers in (range(len(made)), range(mine[0], mine[-1] + 1)):
-            yield judge.fitted(mode | {atom} if index in layers else mode for index, mode in enumerate(made))
 
 
 def _worth(judge: Judge, whole: Scored, atom: Atom) -> EntryWorth:

@@ -7,17 +7,21 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import inf
 from typing import Any
 
 from swapconf.plan.guess import Guess
 from swapconf.plan.halving import fewest_slow
-from swapconf.plan.judge import Judge, Scored
+from swapconf.plan.judge import NOISE, Judge, Scored
 from swapconf.plan.modes import KEEP, Atom, Mode, Plan, entries, uniform
+from swapconf.plan.settled import best_of_all
 
 _STARTS = 3  # of the best starts, changed further
 _PAIRS = 6  # of modes, mixed by layers
 _Move = tuple[Any, Any]  # (layers, mode), (layer, layer), (layers, places) or (swap, prefetch)
 _QUIET = 20  # times that nothing new was found to ask
+_SETTLED, _IN_A_ROW = 6, 2  # plans that are asked for in MindSpore's own order, at most, and one after the other
+_EQUAL = 0.0001  # of a step: nothing that much faster is worth looking for
 _GOOD, _CANDIDATES, _AT_ONCE, _HOPEFUL, _ROUNDS = 8, 150, 8, 40, 3
 
 
@@ -46,6 +50,7 @@ class Search:
         self._progress = progress
         self.best: Scored | None = None
         self._asked: dict[Plan, Scored] = {}
+        self._unsettled, self._sure_us = _SETTLED, inf
 
     def run(self, most: int, also: Iterable[Plan] = ()) -> Scored:
         """``most``: how many plans may be asked for. ``also``: plans to start from, as well as those that it makes."""
@@ -55,12 +60,38 @@ class Search:
             key=lambda item: item.rank,
         )
         for place, start in enumerate(starts[:_STARTS]):
+            if place and self._is_over():
+                break
             left = stop - self._judge.asked
-            self._improve(start, self._judge.asked + left // (_STARTS + 5 - place), with_fragments)
+            self._improve(
+                self._judge.scored_again(start), self._judge.asked + left // (_STARTS + 5 - place), with_fragments
+            )
+            self._settle()
         self._promising(self._judge.asked + 4 * (stop - self._judge.asked) // 5)
         self._shaken(stop)
         assert self.best is not None
         return self.best
+
+    def _settle(self) -> None:
+        """Ask for the best in MindSpore's own order, where it is faster than what was; the search goes on by what that
+        tells of others."""
+        for _ in range(_IN_A_ROW):
+            best = self.best
+            if best is None or not best.fits or not self._unsettled or best.cost_us >= self._sure_us * (1 - NOISE):
+                break
+            self._unsettled -= 1
+            self._judge.settle(best.plan)
+            self._asked = {plan: self._judge.scored_again(item) for plan, item in self._asked.items()}
+            self.best = best_of_all(self._judge, self._judge.score(best.plan))
+            if self.best.plan == best.plan:
+                self._sure_us = best.cost_us
+                break
+
+    def _is_over(self) -> bool:
+        """What fits is as fast as anything that was asked for, whether that fits or not: nothing is left to win."""
+        evaluations = map(self._judge.evaluation, self._judge.seen)
+        fastest = min(found.step_us for found in evaluations if not found.crashes)
+        return self.best is not None and self.best.fits and self.best.found.step_us <= fastest * (1 + _EQUAL)
 
     def _shaken(self, stop: int) -> None:
         """Changes of several layers at once lead away from a plan that no single change makes better. Every second time
@@ -68,7 +99,7 @@ class Search:
         without them there often is one that fits with them."""
         chance, quiet, turn = random.Random(1), 0, 0
         loose: Scored | None = None
-        while self._judge.asked < stop and quiet < _QUIET and self.best is not None:
+        while self._judge.asked < stop and quiet < _QUIET and self.best is not None and not self._is_over():
             asked, turn = self._judge.asked, turn + 1
             rank = with_fragments if turn % 2 else without_fragments
             plan = (self.best if turn % 2 or loose is None else loose).plan
@@ -84,7 +115,7 @@ class Search:
         """What promises most is asked next, of plans near those that were fast or promised much."""
         chance, quiet = random.Random(2), 0
         hopeful: list[Plan] = []
-        while self._judge.asked < stop and quiet < _QUIET and self.best is not None:
+        while self._judge.asked < stop and quiet < _QUIET and self.best is not None and not self._is_over():
             known = list(self._asked.values())
             good = sorted(known, key=with_fragments)[:_GOOD] + sorted(known, key=without_fragments)[:_GOOD]
             guess = Guess(self._judge, known, self.best)
@@ -96,6 +127,7 @@ class Search:
                 ]
             for plan in hopeful[:_AT_ONCE]:
                 self._note(self._judge.score(plan, better_than=self.best))
+            self._settle()
             quiet = 0 if hopeful else quiet + 1
             hopeful = hopeful[_AT_ONCE:]
 

@@ -33,6 +33,32 @@ class Baseline(LaidOut):
         found[face[readers[reader]]] = True
         return found
 
+    def sees(self, reader: Ints, face: Ints) -> Flags:
+        """Whether each of these kernels reads anything through the face beside it."""
+        seen, width = self._seen, len(self.kernels) + 1
+        asked = reader * width + face
+        return np.asarray(seen[np.minimum(np.searchsorted(seen, asked), len(seen) - 1)] == asked)
+
+    @cached_property
+    def _seen(self) -> Ints:
+        return np.asarray(np.unique(self.reads.kernel * (len(self.kernels) + 1) + self.reads.face))
+
+    @cached_property
+    def served(self) -> Ints:
+        """[kernels] the pass that each belongs to; a gradient to that of the nearest one that reads a node."""
+        kernels, reads = self.kernels, self.reads
+        found = kernels.passing.copy()
+        direct = kernels.backward[reads.kernel] & (reads.face >= 0) & (kernels.passing[reads.face] >= 0)
+        found[reads.kernel[direct]] = kernels.passing[reads.face[direct]]
+        known = np.flatnonzero(kernels.backward & (found >= 0))
+        open_ = np.flatnonzero(kernels.backward & (found < 0))
+        if len(known):
+            right = np.minimum(np.searchsorted(known, open_), len(known) - 1)
+            left = np.maximum(right - 1, 0)
+            nearest = np.where(np.abs(known[right] - open_) < np.abs(open_ - known[left]), known[right], known[left])
+            found[open_] = found[nearest]
+        return found
+
     @cached_property
     def waits_for_state(self) -> Flags:
         """[kernels] ``in_state``; none where that is not known."""

@@ -19,7 +19,6 @@ from swapconf.decide.strategy import Recompute, Strategy, Swap
 from swapconf.trace.columns import Flags, Ints
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.recompute import StrategyProgram
-from swapconf.whatif.shared import served
 from swapconf.whatif.sites import Sites
 
 User: TypeAlias = tuple[int, str]  # number of a layer, path of a cell
@@ -76,7 +75,7 @@ def kinds(baseline: Baseline, flags: Mapping[int, Mapping[User, Hashable]]) -> l
 
 def parted(baseline: Baseline, program: StrategyProgram, owns: Sequence[Own]) -> StrategyProgram:
     """``owns``: kernels ascending. What is made for one kind of users is read by these alone."""
-    kernels, passes = baseline.kernels, served(baseline)
+    kernels, passes = baseline.kernels, baseline.served
     layer = np.where(passes >= 0, kernels.layer[passes], -1)[program.reader]
     layer[program.reader < 0] = -1
     block, site = program.block.copy(), program.site.copy()

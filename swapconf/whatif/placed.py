@@ -34,6 +34,12 @@ class PlacedBaseline:
         return np.isin(self.baseline.kernels.primitives, list(_ONCE))
 
     @cached_property
+    def passes(self) -> tuple[int, ...]:
+        """The numbers of all passes, ascending."""
+        passing = self.baseline.kernels.passing
+        return tuple(np.unique(passing[passing >= 0]).tolist())
+
+    @cached_property
     def barriers(self) -> tuple[Barrier, ...]:
         """Where the forward pass ends with swap, although it does not in the baseline."""
         return barriers(self.baseline)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from swapconf.decide.strategy import Recompute, Strategy
+from swapconf.decide.strategy import LayerPlan, LayerStrategy, Recompute, Strategy
 from swapconf.trace.columns import Flags, Ints
 from swapconf.trace.lifetimes import CATEGORIES, NEVER, TICKS, Category, Lifetimes
 from swapconf.upstream.scopes import descends
@@ -178,18 +178,24 @@ def _of_all_layers(prepared: PlacedBaseline, strategy: Strategy) -> dict[int, di
     """By pass the kernels shared by all layers that are recomputed in that one's, and in which of their cells."""
     if not prepared.sites.shared:
         return {}
-    known, baseline, operators = strategy.actions(), prepared.baseline, strategy.operators
-    passing = baseline.kernels.passing
-    found: dict[int, dict[int, dict[str, bool]]] = {}
-    for number in np.unique(passing[passing >= 0]).tolist():
-        name = baseline.layer_of(number)
-        for kernel, paths in prepared.sites.shared:
-            again = (
-                isinstance(known.get((name, path_among(path, operators.get(name, ())))), Recompute) for path in paths
-            )
-            of_cells = dict(zip(cells_of(paths), again, strict=True))
-            if any(of_cells.values()):
-                found.setdefault(number, {})[kernel] = of_cells
+    known: dict[LayerPlan, dict[int, dict[str, bool]]] = {}
+    for entry in strategy.layers:
+        if entry.plan not in known:
+            known[entry.plan] = _shared_again(prepared.sites, entry)
+    of_layer = {entry.layer.name: known[entry.plan] for entry in strategy.layers}
+    again = ((number, of_layer.get(prepared.baseline.layer_of(number))) for number in prepared.passes)
+    return {number: kernels for number, kernels in again if kernels}
+
+
+def _shared_again(sites: Sites, entry: LayerStrategy) -> dict[int, dict[str, bool]]:
+    """By kernel shared by all layers in which of its cells it is recomputed in one of them, as far as in any."""
+    operators, found = entry.layer.template.by_path, dict[int, dict[str, bool]]()
+    for kernel, paths in sites.shared:
+        decided = (entry.plan.decisions.get(path_among(path, operators)) for path in paths)
+        again = (one is not None and isinstance(one.action, Recompute) for one in decided)
+        of_cells = dict(zip(cells_of(paths), again, strict=True))
+        if any(of_cells.values()):
+            found[kernel] = of_cells
     return found
 
 

@@ -167,9 +167,8 @@ def tied(
     elsewhere = passing[source] != passing[program.reader]
     if baseline.is_piped and whole:
         goes_on[_of_layers(baseline, whole)] = False
-    width, reads = len(passing) + 1, baseline.reads
     through, uses = program.again.copy(), np.flatnonzero(program.again)
-    through[uses] = ~np.isin(program.reader[uses] * width + program.face[uses], reads.kernel * width + reads.face)
+    through[uses] = ~baseline.sees(program.reader[uses], program.face[uses])
     found: Flags = program.again & (program.face >= 0) & (through | (elsewhere & ~goes_on[program.reader]))
     sums = kernels.primitives == _MCORE_ADD
     if baseline.in_state is not None and not baseline.is_piped:
@@ -191,10 +190,8 @@ def tied(
 
 def _of_layers(baseline: Baseline, layers: Collection[str]) -> Flags:
     """[kernels]"""
-    found = np.zeros(len(baseline.kernels), dtype=np.bool_)
-    kernels = np.flatnonzero(baseline.kernels.passing >= 0) if layers else np.zeros(0, dtype=np.int64)
-    found[kernels] = [baseline.layer_of(kernel) in layers for kernel in kernels.tolist()]
-    return found
+    is_one = np.array([*(name in layers for name in baseline.layers.names), "" in layers], dtype=np.bool_)
+    return np.asarray(is_one[baseline.kernels.layer] & (baseline.kernels.passing >= 0))
 
 
 def taken(baseline: Baseline, program: StrategyProgram) -> Flags:

@@ -33,8 +33,10 @@ def remade(
 class _Extra:
     def __init__(self, baseline: Baseline, program: StrategyProgram) -> None:
         self._baseline, self._program = baseline, program
-        self._pass = served(baseline)[program.reader]
-        self._late = program.again | baseline.kernels.backward[program.reader]
+        late = np.flatnonzero(program.again | baseline.kernels.backward[program.reader])
+        passes = baseline.served[program.reader[late]]
+        self._late, self._pass = late[np.argsort(passes, kind="stable")], np.sort(passes)
+        self._copied_in = baseline.kernels.passing[program.copies]
         self._block, self._site = program.block.copy(), program.site.copy()
         self._rows = list[tuple[int, int]]()  # (block, position)
         self._origin, self._born = list[int](), list[int]()
@@ -42,17 +44,18 @@ class _Extra:
 
     def run(self, number: int, wanted: Mapping[int, Mapping[str, bool]]) -> None:
         baseline, program = self._baseline, self._program
-        mine = (self._pass == number) & self._late
-        here = program.inserted[baseline.kernels.passing[program.copies] == number]
+        low, high = np.searchsorted(self._pass, [number, number + 1])
+        mine = self._late[low:high]
+        here = program.inserted[self._copied_in == number]
         here = here[here >= (baseline.returnable[number] + 1) * TICKS]  # not what is `ungated`
         added: list[tuple[int, int]] = []
         for turn, kernel in enumerate(sorted(wanted, reverse=True)):  # readers before what they read
             made = baseline.made.get(kernel, [])
             inside = mine
             if not all(wanted[kernel].values()):
-                place = baseline.place_among(tuple(wanted[kernel]))[program.reader]
-                inside = mine & np.array(list(wanted[kernel].values()))[place]
-            uses = {block: np.flatnonzero(inside & (self._block == block)) for block in made}
+                place = baseline.place_among(tuple(wanted[kernel]))[program.reader[mine]]
+                inside = mine[np.array(list(wanted[kernel].values()))[place]]
+            uses = {block: inside[self._block[inside] == block] for block in made}
             again = [(index, block) for index, (block, _) in enumerate(added) if block in made]
             positions = [int(program.position[rows].min()) for rows in uses.values() if len(rows)]
             positions += [added[index][1] for index, _ in again]
@@ -94,19 +97,3 @@ class _Extra:
 
 def _longer(column: Ints, more: Sequence[int]) -> Ints:
     return np.concatenate([column, np.array(more, dtype=np.int64)])
-
-
-def served(baseline: Baseline) -> Ints:
-    """[kernels] the pass that each belongs to; a gradient to that of the nearest one that reads a node."""
-    kernels, reads = baseline.kernels, baseline.reads
-    found = kernels.passing.copy()
-    direct = kernels.backward[reads.kernel] & (reads.face >= 0) & (kernels.passing[reads.face] >= 0)
-    found[reads.kernel[direct]] = kernels.passing[reads.face[direct]]
-    known = np.flatnonzero(kernels.backward & (found >= 0))
-    open_ = np.flatnonzero(kernels.backward & (found < 0))
-    if len(known):
-        right = np.minimum(np.searchsorted(known, open_), len(known) - 1)
-        left = np.maximum(right - 1, 0)
-        nearest = np.where(np.abs(known[right] - open_) < np.abs(open_ - known[left]), known[right], known[left])
-        found[open_] = found[nearest]
-    return found

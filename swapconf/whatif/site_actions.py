@@ -159,13 +159,11 @@ def _viewed_by_left_out(baseline: Baseline, sites: Sites, actions: SiteActions) 
 
 def asked_alone(sites: Sites, actions: SiteActions) -> Flags:
     """[kernels] nodes whose recompute was asked for themselves, and not by a cell around them, too."""
-    again = np.array(
-        [
-            bool(actions.again[site]) and not descends(path.rpartition(".")[0], actions.roots[layer])
-            for site, (layer, path) in enumerate(sites.names)
-        ]
-    )
-    return np.append(again, False)[sites.of_node]
+    again = actions.again.copy()
+    for site in np.flatnonzero(again).tolist():
+        layer, path = sites.names[site]
+        again[site] = not descends(path.rpartition(".")[0], actions.roots[layer])
+    return np.asarray(again[sites.of_node])
 
 
 def _read_for_a_type(baseline: Baseline, alone: Flags) -> Flags:
@@ -200,11 +198,11 @@ def _given(baseline: Baseline, sites: Sites, actions: SiteActions) -> Flags:
     out later that nothing reads what would be computed from it (measured with 2.9.0: the sum behind a rotary embedding
     whose last cast is selected, the product in front of a bias, what a rotary product reads). What is given in a tuple
     is not (the two halves that a rotary embedding stacks)."""
-    asked = [
-        bool(actions.again[site]) and descends(path, actions.roots[layer])
-        for site, (layer, path) in enumerate(sites.names)
-    ]
-    reading = np.array([*asked, False])[sites.of_node] & ~np.isin(baseline.kernels.primitives, _TAKE_TUPLES)
+    asked = actions.again.copy()
+    for site in np.flatnonzero(asked).tolist():
+        layer, path = sites.names[site]
+        asked[site] = descends(path, actions.roots[layer])
+    reading = asked[sites.of_node] & ~np.isin(baseline.kernels.primitives, _TAKE_TUPLES)
     read = baseline.read_by(reading)
     is_free = (sites.of_node >= 0) & ~actions.again[sites.of_node]
     return np.asarray(read & is_free & ~baseline.splits & ~baseline.is_read_again)

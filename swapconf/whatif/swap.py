@@ -21,7 +21,6 @@ from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.copy_queue import LONGEST, queued
 from swapconf.whatif.laid_out import SUM
 from swapconf.whatif.recompute import StrategyProgram
-from swapconf.whatif.shared import served as serves
 from swapconf.whatif.slots import COPY_BACK, COPY_OUT, COPY_TURN, EARLY, TURN
 
 
@@ -247,7 +246,7 @@ def _by_batch(baseline: Baseline, program: StrategyProgram, served: Ints, group:
     shared = np.flatnonzero(baseline.kernels.passing[program.face[served]] < 0)
     if len(shared):
         of_pass = {number: index for index, passes in enumerate(baseline.batches) for number in passes}
-        known = serves(baseline)[program.reader[served[shared]]].tolist()
+        known = baseline.served[program.reader[served[shared]]].tolist()
         batch[shared] = [of_pass.get(number, 0) for number in known]
     width = max(len(baseline.batches), 1)
     key, place = np.unique(group * width + batch, return_inverse=True)

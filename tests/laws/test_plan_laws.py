@@ -15,10 +15,10 @@ from swapconf.config.yaml_text import format_config
 from swapconf.decide.compact import compact
 from swapconf.decide.expand import expand
 from swapconf.models.network import Network
-from swapconf.plan.judge import Judge
+from swapconf.plan.judge import NOISE, Judge
 from swapconf.plan.limits import Limits
 from swapconf.plan.modes import KEEP, RECOMPUTED, Atom, Mode, Plan, config_of, entries, fitted, uniform
-from swapconf.plan.planned import NOISE, Planned, Verdict, needed_bytes, plan
+from swapconf.plan.planned import Planned, Verdict, needed_bytes, plan
 from swapconf.upstream.facts import Versions
 from swapconf.words.findings import has_errors
 from tests.helpers import RECORDED_WITH

@@ -9,10 +9,10 @@ import sys
 
 import pytest
 
-from swapconf.plan.judge import Judge, Scored
+from swapconf.plan.judge import NOISE, Judge, Scored
 from swapconf.plan.limits import Limits
 from swapconf.plan.modes import KEEP, RECOMPUTED, Atom, Mode
-from swapconf.plan.planned import NOISE, plan
+from swapconf.plan.planned import plan
 from swapconf.plan.search import Search
 from tests.helpers import ROOT
 from tests.unit.planning import MadeUp, made_up_judge, real_judge

@@ -74,6 +74,14 @@ def test_the_smallest_hole_that_fits_is_taken_and_of_several_the_lowest() -> Non
     assert free.take(15) is None
 
 
+def test_nothing_given_twice_is_no_hole_twice() -> None:
+    free = FreeSpace()
+    free.give(100, 20)
+    free.give(10, 0)
+    free.give(10, 0)
+    assert [free.take(0), free.take(20), free.take(0)] == [10, 100, None]
+
+
 def test_neighbours_join() -> None:
     free = FreeSpace()
     for address in (10, 0, 20):
@@ -87,6 +95,15 @@ def test_neighbours_join() -> None:
 
 
 # --- mindspore ------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_released_before_it_is_born_stays() -> None:
+    early, kept = (
+        mindspore.place(blocks((5, 3, GIB), (6, 7, GIB))),
+        mindspore.place(blocks((5, NEVER, GIB), (6, 7, GIB))),
+    )
+    assert early.offset.tolist() == kept.offset.tolist()
+    assert early.mapped_bytes == kept.mapped_bytes
 
 
 def test_persistent_blocks_have_one_piece_of_their_own() -> None:

@@ -11,7 +11,6 @@ import pytest
 from swapconf.trace.lifetimes import TICKS
 from swapconf.trace.trace import Trace
 from swapconf.whatif.predict import LaunchPlan, predict, prediction, schedule
-from swapconf.whatif.shared import served
 from swapconf.whatif.site_actions import asked_alone, site_actions
 from swapconf.whatif.swap import _ahead, _freed_with_later
 from swapconf.whatif.weight_copies import WeightCopies
@@ -153,12 +152,12 @@ def test_tables_are_shared_by_layers_that_swap_or_exclude_them_alike(changes: tu
         & np.isin(prepared.baseline.maker[old], program.copies[again:])
         & (program.reader >= 0)
     )
-    assert set(kernels.layer[served(prepared.baseline)[program.reader[apart]]].tolist()) == ({1} if parts else set())
+    assert set(kernels.layer[prepared.baseline.served[program.reader[apart]]].tolist()) == ({1} if parts else set())
 
 
 def test_every_gradient_belongs_to_a_pass_and_passes_end_one_after_the_other() -> None:
     baseline = llama.baseline().baseline
-    found = served(baseline)[baseline.kernels.backward]
+    found = baseline.served[baseline.kernels.backward]
     layers = baseline.kernels.layer[found]
     assert (found >= 0).all()
     assert (np.diff(layers) <= 0).mean() > 0.99

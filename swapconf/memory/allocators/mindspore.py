@@ -27,7 +27,6 @@ The peak with fragments is the sum over the pieces of the highest byte ever used
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,6 +38,7 @@ from swapconf.words.units import GIB
 TRAINER_GROWTH_BYTES = 2 * GIB
 _PERSISTENT_GROWTH_BYTES = GIB
 _KEPT_BACK_BYTES = GIB
+_TOP = 1 << 59  # no device has as much
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,8 +60,9 @@ PYNATIVE = Pool(first_bytes=0, early_growth_bytes=GIB)
 def place(lifetimes: Lifetimes, pool: Pool = TRAINER) -> Placement:
     """Where MindSpore puts each block. Segments are numbered as they are asked for."""
     pieces, address = _filled(lifetimes, pool)
-    segment = np.array([pieces.segment_of(start) for start in address], dtype=np.int32)
-    offset = np.array(address, dtype=np.int64) + np.array(pieces.depths, dtype=np.int64)[segment]
+    depths, depth = np.array(pieces.depths, dtype=np.int64), _TOP - np.array(address, dtype=np.int64)
+    segment = np.searchsorted(depths, depth).astype(np.int32)
+    offset = depths[segment] - depth
     return Placement(
         segment=segment,
         offset=offset,
@@ -80,20 +81,31 @@ def piece_bytes(lifetimes: Lifetimes, pool: Pool = TRAINER) -> tuple[int, ...]:
 def _filled(lifetimes: Lifetimes, pool: Pool) -> tuple[_Pieces, list[int]]:
     """The pieces after all events, and the address of each block."""
     pieces = _Pieces(pool)
-    sizes, persistent = lifetimes.size_bytes.tolist(), lifetimes.is_persistent.tolist()
-    streams, address = lifetimes.streams.tolist(), [0] * len(sizes)
-    for event in lifetimes.events.tolist():
-        if event >= 0:
-            address[event] = pieces.allocate(sizes[event], persistent[event], streams[event])
-        else:
-            pieces.release(address[~event], sizes[~event])
+    sizes, address = lifetimes.size_bytes.tolist(), [0] * len(lifetimes)
+    kinds = list(zip(lifetimes.is_persistent.tolist(), lifetimes.streams.tolist(), strict=True))
+    of_kind = {kind: pieces.manager(*kind) for kind in dict.fromkeys(kinds)}
+    manager = [of_kind[kind] for kind in kinds]
+    events = lifetimes.events
+    too_early = (
+        lifetimes.end <= lifetimes.start
+    )  # to be released before it is born, as few predictions have it: it stays
+    if too_early.any():
+        events = events[(events >= 0) | ~too_early[~events]]
+    for event in events.tolist():
+        if event < 0:
+            manager[~event].give(address[~event], sizes[~event])
+            continue
+        start = manager[event].take(sizes[event])
+        if start is None:
+            manager[event], start = pieces.allocate(manager[event], sizes[event])
+        address[event] = start
     return pieces, address
 
 
 class _Pieces:
-    """Addresses count down from 0, one piece below the other, with a byte between them so that holes stay apart.
+    """Addresses count down from ``_TOP``, one piece below the other, with a byte between them so that holes stay apart.
 
-    ``depths``: how far below 0 each piece starts; ``sizes_bytes``: how large it is.
+    ``depths``: how far below that each piece starts; ``sizes_bytes``: how large it is.
     """
 
     def __init__(self, pool: Pool) -> None:
@@ -101,7 +113,6 @@ class _Pieces:
         self.depths: list[int] = []
         self.sizes_bytes: list[int] = []
         self.reserved_bytes = 0
-        self._managers: list[FreeSpace] = []  # of each piece
         self._common, self._persistent = FreeSpace(), FreeSpace()
         self._of_stream = {MAIN_STREAM: self._common}
         self._has_persistent = False
@@ -109,34 +120,29 @@ class _Pieces:
             self._extend(self._persistent, pool.first_bytes)
             self._extend(self._common, pool.first_bytes)
 
-    def allocate(self, size_bytes: int, is_persistent: bool, stream: int) -> int:
+    def manager(self, is_persistent: bool, stream: int) -> FreeSpace:
+        """Whom a block asks first."""
         common = self._of_stream.setdefault(stream, FreeSpace())
-        own = self._persistent if is_persistent and common is self._common else common
-        is_first = own is self._persistent and not self._has_persistent
-        address = own.take(size_bytes)
-        if address is None and not is_first and own is not common:
-            own = common  # all other pieces are common ones
-            address = own.take(size_bytes)
+        return self._persistent if is_persistent and common is self._common else common
+
+    def allocate(self, manager: FreeSpace, size_bytes: int) -> tuple[FreeSpace, int]:
+        """Where a block lies that the manager whom it asked first has no hole for, and with which manager."""
+        if manager is self._persistent and self._has_persistent:
+            manager = self._common  # all other pieces are common ones
+        address = manager.take(size_bytes)
         if address is None:
-            self._extend(own, size_bytes)
-            address = own.take(size_bytes)
+            self._extend(manager, size_bytes)
+            address = manager.take(size_bytes)
         assert address is not None
-        return address
-
-    def release(self, address: int, size_bytes: int) -> None:
-        self._managers[self.segment_of(address)].give(address, size_bytes)
-
-    def segment_of(self, address: int) -> int:
-        return bisect_left(self.depths, -address)
+        return manager, address
 
     def _extend(self, manager: FreeSpace, size_bytes: int) -> None:
         piece_bytes = self._next_bytes(size_bytes, manager is self._persistent)
         self.depths.append((self.depths[-1] if self.depths else 0) + piece_bytes + 1)
         self.sizes_bytes.append(piece_bytes)
         self.reserved_bytes += piece_bytes
-        self._managers.append(manager)
         self._has_persistent |= manager is self._persistent
-        manager.give(-self.depths[-1], piece_bytes)
+        manager.give(_TOP - self.depths[-1], piece_bytes)
 
     def _next_bytes(self, size_bytes: int, is_first_persistent: bool) -> int:
         limit = self._pool.limit_bytes

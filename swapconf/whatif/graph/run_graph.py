@@ -22,7 +22,6 @@ from swapconf.whatif.graph.calls import Call, Handed
 from swapconf.whatif.graph.entries import entries
 from swapconf.whatif.graph.learnt import learnt
 from swapconf.whatif.graph.nodes import COPY
-from swapconf.whatif.shared import served
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -170,7 +169,7 @@ class RunGraph:
     @cached_property
     def passes(self) -> list[int]:
         """[kernels of a step] the pass of each; of a gradient that of the nearest one that reads a node."""
-        found: list[int] = served(self.baseline)[: self.count].tolist()
+        found: list[int] = self.baseline.served[: self.count].tolist()
         return found
 
     @cached_property
