@@ -211,6 +211,7 @@ def _parted(prepared: PlacedBaseline, strategy: Strategy) -> list[Own]:
             for cell, path in zip(cells_of(paths), paths, strict=True)
         }
         for kernel, paths in shared.items()
+        if prepared.sites.of_moved[kernel] >= 0  # else it is no operator
     }
     found = kinds(
         prepared.baseline,
