@@ -3,9 +3,9 @@
 MindSpore 2.9.0 hands the state in which parameters are read (``UpdateState``) from one to the next, as long as
 something that is still to come writes, as a router that counts its tokens does. A recomputed cell is a graph of its own
 until late, so that the state behind it is that behind its call, where that returns a tuple (and, with the loss on this
-stage, is no feed-forward network); a cell that writes itself returns the state. Where any cell is recomputed, what is
-read in no state otherwise is read in that behind the embedding. Not in steps of one micro-batch (measured: DeepSeek-V3
-and TeleChat3, with experts and without).
+stage, is not of a feed-forward network); a cell that writes itself returns the state. Where any cell is recomputed,
+what is read in no state otherwise is read in that behind the embedding. Not in steps of one micro-batch (measured:
+DeepSeek-V3 and TeleChat3, with experts and without).
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class CellStates:
             inside = inside[inside < self.asked.run.count]
             busy, kernels = inside[~baseline.rootless[inside]], inside.tolist()
             reads = any(map(self._loads, kernels)) and self._effects.isdisjoint(kernels)
-            is_network = self.asked.plan.marks.actions.cells[cell].rpartition(".")[2] == _NETWORK
+            is_network = _NETWORK in self.asked.plan.marks.actions.cells[cell].split(".")
             is_handed = self.asked.returns_tuple(Part(number, cell)) and not (is_network and self.has_loss)
             if len(busy) and reads and is_handed:
                 batch, last = self.asked.run.batch_of_pass.get(number), int(busy[-1])
