@@ -41,6 +41,7 @@ CLOSE = 0.0005  # as a share of the true peak
 FURTHER = {
     "deepseek_v3_networks_of_a_stage-0": 0.002,
     "deepseek_v3_prediction_layer-3": 0.0046,
+    "deepseek_v3_weights_cast_again-0": 0.0007,  # constants
     "glm2_alone_swapped-0": 0.0008,
     "glm2_bias_recomputed-0": 0.0008,
     "glm2_gradients_read_twice-0": 0.0035,
@@ -78,6 +79,8 @@ FURTHER = {
     "telechat3_values_left_out-0": 0.0008,
     "telechat3_whole_layers_of_a_stage-0": 0.0018,
     "telechat3_whole_layers_of_a_stage-1": 0.0023,
+    "qwen3_communication_behind_casts-0": 0.0012,  # constants
+    "telechat3_cells_in_cells-0": 0.0012,  # constants
 }
 
 
