@@ -40,9 +40,9 @@ def redistributed(baseline: Baseline, sites: Sites, network: Network) -> Flags:
     found |= (kernels.primitives == RESHAPE) & (kernels.passing >= 0)
     found &= ~_in_morph(baseline, sites, network)
     found[list(baseline.turned)] = False
-    functions = set[int]()
+    functions, is_split = set[int](), _is_split(baseline)
     for reader, face in sorted(zip(*(side.tolist() for side in baseline.edges), strict=True)):
-        if baseline.views[face] and _is_function(baseline, face, reader):
+        if baseline.views[face] and _is_function(baseline, face, reader, is_split=is_split):
             functions.add(face)
         if found[reader] and kernels.cell[reader].rpartition(".")[2] == ROUTER:
             is_own = kernels.primitive[face] in _OF_ROUTER or not baseline.views[reader]
@@ -51,7 +51,7 @@ def redistributed(baseline: Baseline, sites: Sites, network: Network) -> Flags:
     found[list(functions)] = False
     in_pieces = any(layer.interleave for layer in network.layers)
     run_again = in_pieces | baseline.is_alone
-    if _is_split(baseline):
+    if is_split:
         run_again |= np.array([not cell for cell in kernels.cell], dtype=np.bool_)[baseline.below]
     return np.asarray(found & ~(_again_alone(baseline) & run_again))
 
@@ -89,12 +89,13 @@ def _in_morph(baseline: Baseline, sites: Sites, network: Network) -> Flags:
     return np.asarray(found)
 
 
-def _is_function(baseline: Baseline, view: int, reader: int) -> bool:
+def _is_function(baseline: Baseline, view: int, reader: int, *, is_split: bool) -> bool:
     """A Reshape that the model calls as a function: in front of a norm of its query or key (mindformers 1.9.0,
     training_graph/transformer/attention.py), and of flash attention behind a Transpose (GLM, modules/layers.py); or one
-    that MindSpore has merged with such a one, behind flash attention (GLM; not in a pipeline)."""
+    that MindSpore has merged with such a one, behind flash attention (GLM; in a pipeline only with tensor
+    parallelism)."""
     kernels, below = baseline.kernels, int(baseline.below[view])
     cell, source = kernels.cell[view], kernels.primitive[below] if below >= 0 else ""
     if kernels.primitive[reader] == _FLASH or source == _FLASH:
-        return source == "Transpose" or (cell.endswith(_BEHIND_FLASH) and not baseline.is_piped)
+        return source == "Transpose" or (cell.endswith(_BEHIND_FLASH) and (is_split or not baseline.is_piped))
     return bool(cell) and kernels.cell[reader].startswith(f"{cell}.") and kernels.cell[reader].endswith(_NORM)
