@@ -86,9 +86,8 @@ def _filled(lifetimes: Lifetimes, pool: Pool) -> tuple[_Pieces, list[int]]:
     of_kind = {kind: pieces.manager(*kind) for kind in dict.fromkeys(kinds)}
     manager = [of_kind[kind] for kind in kinds]
     events = lifetimes.events
-    too_early = (
-        lifetimes.end <= lifetimes.start
-    )  # to be released before it is born, as few predictions have it: it stays
+    # to be released before it is born, as few predictions have it: it stays
+    too_early = lifetimes.end <= lifetimes.start
     if too_early.any():
         events = events[(events >= 0) | ~too_early[~events]]
     for event in events.tolist():
