@@ -51,7 +51,7 @@ def redistributed(baseline: Baseline, sites: Sites, network: Network) -> Flags:
     found[list(functions)] = False
     in_pieces = any(layer.interleave for layer in network.layers)
     run_again = in_pieces | baseline.is_alone
-    if is_split:
+    if is_split and not baseline.is_piped:
         run_again |= np.array([not cell for cell in kernels.cell], dtype=np.bool_)[baseline.below]
     return np.asarray(found & ~(_again_alone(baseline) & run_again))
 
@@ -67,7 +67,8 @@ def _is_split(baseline: Baseline) -> bool:
 def _again_alone(baseline: Baseline) -> Flags:
     """[kernels] views of what flash attention or communication made, and of a Cast that a product reads: in a layer
     that is the only one of its stage, and with an interleaved pipeline, these run again (measured with MindSpore 2.9.0:
-    legacy Llama and GLM); with tensor parallelism so do those of a Cast that the layer itself has (GLM)."""
+    legacy Llama and GLM); with tensor parallelism and without a pipeline so do those of a Cast that the layer itself
+    has (GLM)."""
     kernels, below = baseline.kernels, baseline.below
     made, is_view = kernels.primitives[below], baseline.views & (below >= 0)
     of_cast = (made == "Cast") & baseline.read_by((kernels.primitives == "MatMul") & ~kernels.backward)
@@ -98,4 +99,10 @@ def _is_function(baseline: Baseline, view: int, reader: int, *, is_split: bool) 
     cell, source = kernels.cell[view], kernels.primitive[below] if below >= 0 else ""
     if kernels.primitive[reader] == _FLASH or source == _FLASH:
         return source == "Transpose" or (cell.endswith(_BEHIND_FLASH) and (is_split or not baseline.is_piped))
-    return bool(cell) and kernels.cell[reader].startswith(f"{cell}.") and kernels.cell[reader].endswith(_NORM)
+    return is_in_front_of_norm(baseline, view, reader)
+
+
+def is_in_front_of_norm(baseline: Baseline, view: int, reader: int) -> bool:
+    """Whether a view is a function that the model calls in front of a norm of its query or key."""
+    cell, other = baseline.kernels.cell[view], baseline.kernels.cell[reader]
+    return bool(cell) and other.startswith(f"{cell}.") and other.endswith(_NORM)
