@@ -208,6 +208,22 @@ def _given(baseline: Baseline, sites: Sites, actions: SiteActions) -> Flags:
     return np.asarray(read & is_free & ~baseline.splits & ~baseline.is_read_again)
 
 
+def _casts_known(baseline: Baseline, sites: Sites, actions: SiteActions) -> Flags:
+    """[kernels] casts of which MindSpore knows in time that no gradient reads what they make, see `copied_unread`."""
+    kernels, is_cast = baseline.kernels, baseline.kernels.primitives == "Cast"
+    found = np.zeros(len(kernels), dtype=np.bool_)
+    of_mlp = np.array([path.endswith(_FIRST_OF_MLP) for _, path in sites.names] + [False])[sites.of_node]
+    if of_mlp.any():
+        alone = of_mlp & ~actions.excluded[sites.of_node] & (actions.cell[sites.of_node] < 0)
+        found |= is_cast & (kernels.layer > kernels.layer[alone].max(initial=-1))
+    if not baseline.is_accumulated:
+        attentions = [number for number, cell in enumerate(actions.cells) if cell.endswith(_ATTENTION)]
+        again = np.isin(actions.cell[sites.of_node], attentions)
+        of_casts = is_cast & baseline.read_by(is_cast & ~kernels.backward)
+        found |= of_casts & (kernels.layer >= kernels.layer[again].max(initial=0))
+    return np.asarray(found)
+
+
 def copied_unread(baseline: Baseline, sites: Sites, actions: SiteActions, read: Ints) -> Ints:
     """[kernels] the site whose swap copies a node's output to the host although no gradient reads it, -1 for none: as
     `Sites.of_unread`; so is what a view reads that is to run again, also where that was asked of its communication
@@ -216,8 +232,8 @@ def copied_unread(baseline: Baseline, sites: Sites, actions: SiteActions, read: 
 
     A cast is copied only where the MLP of its own layer or a later one starts with a Linear whose Reshape runs again by
     itself, not with a cell around it (measured with 2.9.0 on Qwen3: `mlp` or `mlp.linear_fc1` recomputed in each of
-    the last layers, in some before, in none); in steps of one micro-batch only where the attention of a later layer is
-    recomputed, without the layer around it (in 4 of 4 runs; in none of 5 otherwise).
+    the last layers, in some before, in none); in steps of one micro-batch one that a cast reads only where the
+    attention of a later layer is recomputed, without the layer around it (in 4 of 4 runs; in none of 5 otherwise).
     """
     viewed = (sites.of_viewed >= 0) & (actions.again | actions.comm)[sites.of_viewed]
     found = np.where(viewed, sites.of_node, sites.of_unread)
@@ -225,16 +241,7 @@ def copied_unread(baseline: Baseline, sites: Sites, actions: SiteActions, read: 
     found = np.where(_redistributed(baseline, sites, actions), sites.of_node, found)
     found = np.where(_viewed_by_left_out(baseline, sites, actions), sites.of_node, found)
     found = np.where(baseline.read_by(casts_kept(baseline, sites, actions)), sites.of_node, found)
-    of_mlp = np.array([path.endswith(_FIRST_OF_MLP) for _, path in sites.names] + [False])[sites.of_node]
-    if of_mlp.any():
-        alone = of_mlp & ~actions.excluded[sites.of_node] & (actions.cell[sites.of_node] < 0)
-        last = baseline.kernels.layer[alone].max(initial=-1)
-        if not baseline.is_accumulated:
-            attentions = [number for number, cell in enumerate(actions.cells) if cell.endswith(_ATTENTION)]
-            again = np.isin(actions.cell[sites.of_node], attentions)
-            last = min(last, baseline.kernels.layer[again].max(initial=0) - 1)
-        casts = (found >= 0) & ~viewed & (baseline.kernels.primitives == "Cast") & (baseline.kernels.layer > last)
-        found = np.where(casts, -1, found)
+    found = np.where((found >= 0) & ~viewed & _casts_known(baseline, sites, actions), -1, found)
     given = _given(baseline, sites, actions)
     given[read] = False
     return np.where(given, sites.of_node, found)

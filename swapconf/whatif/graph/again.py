@@ -190,9 +190,8 @@ class Again:
     def _reads_weight(self, node: int, kernel: int) -> bool:
         """A cast of a copy of a weight, that is; with one micro-batch of the weight itself."""
         graph, baseline = self.asked.run.graph, self.asked.prepared.baseline
-        given = graph.inputs[node][0]
-        is_cast = graph.primitive[node] == _CAST and kernel in baseline.weights and baseline.is_accumulated
-        return is_cast and given != NO_NODE and graph.primitive[given] == LOAD
+        is_cast = graph.primitive[node] == _CAST and kernel in baseline.weights and graph.inputs[node][0] != NO_NODE
+        return is_cast and baseline.is_accumulated and graph.primitive[graph.inputs[node][0]] == LOAD
 
     def _weight(self, node: int, kernel: int, barrier: int) -> int:
         """The forward pass leaves a copy of the weight for the cast, and reads that itself."""
