@@ -38,7 +38,7 @@ from swapconf.words.units import GIB
 TRAINER_GROWTH_BYTES = 2 * GIB
 _PERSISTENT_GROWTH_BYTES = GIB
 _KEPT_BACK_BYTES = GIB
-_TOP = 1 << 59  # no device has as much
+_TOP = 1 << 80  # no trace tells of as much, damaged or not
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -60,7 +60,8 @@ PYNATIVE = Pool(first_bytes=0, early_growth_bytes=GIB)
 def place(lifetimes: Lifetimes, pool: Pool = TRAINER) -> Placement:
     """Where MindSpore puts each block. Segments are numbered as they are asked for."""
     pieces, address = _filled(lifetimes, pool)
-    depths, depth = np.array(pieces.depths, dtype=np.int64), _TOP - np.array(address, dtype=np.int64)
+    depths = np.array(pieces.depths, dtype=np.int64)
+    depth = np.array([_TOP - start for start in address], dtype=np.int64)
     segment = np.searchsorted(depths, depth).astype(np.int32)
     offset = depths[segment] - depth
     return Placement(
