@@ -8,7 +8,7 @@ transposed back.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
@@ -29,9 +29,7 @@ def behind_flash(baseline: Baseline, node: int, path: str, known: Mapping[str, O
     faces = baseline.reads.face[baseline.rows_of(node)]
     if not any(baseline.kernels.primitive[face] == _FLASH for face in faces[faces >= 0].tolist()):
         return None
-    cell = path.rpartition(".")[0]
-    readers = (reader for operator in known.values() if operator.type == _FLASH for reader in operator.consumers)
-    return next((one for one in readers if one.rpartition(".")[0] == cell and known[one].type == "Transpose"), None)
+    return _behind((operator for operator in known.values() if operator.type == _FLASH), path.rpartition(".")[0], known)
 
 
 def behind_view(baseline: Baseline, node: int, path: str, known: Mapping[str, Operator]) -> str | None:
@@ -41,7 +39,12 @@ def behind_view(baseline: Baseline, node: int, path: str, known: Mapping[str, Op
     if below < 0 or not baseline.views[below] or kernels.cell[below] != kernels.cell[node]:
         return None
     views = (one for one in known.values() if one.type in VIEWS and one.path.rpartition(".")[0] == cell)
-    readers = (reader for view in views for reader in view.consumers)
+    return _behind(views, cell, known)
+
+
+def _behind(operators: Iterable[Operator], cell: str, known: Mapping[str, Operator]) -> str | None:
+    """The first Transpose of a cell that reads one of these in the catalog."""
+    readers = (reader for operator in operators for reader in operator.consumers)
     return next((one for one in readers if one.rpartition(".")[0] == cell and known[one].type == "Transpose"), None)
 
 

@@ -81,18 +81,16 @@ class Again:
                 self._copies[one, mine] = new
                 self.kernel_of[new] = kernel
                 self.nodes.inputs[new] = self._inputs(one, new, kernel, barrier, mine)
-                self._part_merged(one, new, kernel, mine)
+                self._part_merged(new, kernel, mine)
         return self._copies[key]
 
-    def _part_merged(self, node: int, new: int, kernel: int, part: Part) -> None:
+    def _part_merged(self, new: int, kernel: int, part: Part) -> None:
         """A recomputed layer has both of the views that MindSpore has merged in the forward pass; other cells have
         those that the forward pass has (see `doubled`)."""
         is_layer = self.asked.is_whole(part) and self.asked.run.is_inlined
         apart = self.asked.prepared.merged_views if is_layer else self.doubled
         if new >= self.nodes.count and part.cell != NO_CELL and kernel in apart:
-            inputs = self.nodes.inputs[new]
-            view = self.nodes.add(self.nodes.primitive[node], inputs, self.nodes.name[node])
-            self.nodes.inputs[new] = [view, *inputs[1:]]
+            self.nodes.double(new)
 
     def _own_part(self, node: int, part: Part) -> Part:
         kernel = self.asked.run.kernel_of[node]

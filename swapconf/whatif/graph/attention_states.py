@@ -52,11 +52,11 @@ class AttentionStates:
 
     def tie(self) -> None:
         baseline, free = self.asked.prepared.baseline, self._in_no_state()
-        has_loss = self.states.has_loss
+        has_loss, with_call = self.states.has_loss, self._with_call()
         for batch in baseline.batches:
             is_called, last = not has_loss and _CALLED in self.asked.plan.marks.actions.cells, NO_NODE
             for number in batch:
-                is_called |= has_loss and self._has_call(number)
+                is_called |= has_loss and number in with_call
                 handed = self._handed_out(number) if number in free else []
                 if not handed:
                     continue
@@ -75,8 +75,9 @@ class AttentionStates:
         inputs = self.asked.run.graph.inputs[load]
         return inputs[1] if len(inputs) > 1 else NO_NODE
 
-    def _has_call(self, number: int) -> bool:
-        return bool((self.asked.called[self.asked.prepared.baseline.kernels.passing == number] != NO_CELL).any())
+    def _with_call(self) -> set[int]:
+        """Passes in which a recomputed cell is called."""
+        return set(self.asked.prepared.baseline.kernels.passing[self.asked.called != NO_CELL].tolist())
 
     def _in_no_state(self) -> dict[int, list[tuple[int, str]]]:
         """By pass (Load, the cell that reads it)."""

@@ -38,6 +38,11 @@ class Nodes:
         self.fused.append(fused)
         return len(self.primitive) - 1
 
+    def double(self, node: int) -> None:
+        """Let a node read another one like it, which reads what it has read: two views instead of one."""
+        first, *rest = self.inputs[node]
+        self.inputs[node] = [self.add(self.primitive[node], (first, *rest), self.name[node]), *rest]
+
     def tied(self, value: int, awaited: int) -> int:
         """The value, as who waits for something else, too, sees it."""
         return self.add(DEPEND, (value, awaited))

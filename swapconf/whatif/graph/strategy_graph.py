@@ -133,10 +133,7 @@ class _Building:
     def _double(self) -> None:
         """See `doubled`: in the forward pass; what runs again has its own."""
         for kernel in sorted(self._doubled):
-            node = self._run.node_of[kernel]
-            inputs = self._nodes.inputs[node]
-            view = self._nodes.add(self._nodes.primitive[node], inputs, self._nodes.name[node])
-            self._nodes.inputs[node] = [view, *inputs[1:]]
+            self._nodes.double(self._run.node_of[kernel])
 
     def _merge_twins(self) -> None:
         """In a recomputed cell what the model computes again for several readers is computed once."""
