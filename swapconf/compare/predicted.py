@@ -13,7 +13,7 @@ from swapconf.compare.variant import ComparedFigure, Variant
 from swapconf.study.beside import beside
 from swapconf.study.study import Study
 from swapconf.timing.cost import Machine
-from swapconf.timing.meetings import Call, calls
+from swapconf.timing.meetings import Call
 from swapconf.whatif.question import Answer, Question
 from swapconf.words.findings import in_order
 from swapconf.words.phrases import joined, phrase
@@ -54,7 +54,7 @@ def of_baseline(
         views=tuple(question.views(answer)[1] for question, answer in zip(questions, answers, strict=True)),
     )
     try:
-        timed = _time_of(ranks, answers, machine)
+        timed = _time_of(ranks, questions, answers, machine)
     except ValueError as error:
         return replace(variant, unknown=dict.fromkeys(TIMES, str(error)))
     return replace(
@@ -67,12 +67,15 @@ def of_baseline(
     )
 
 
-def _time_of(ranks: Sequence[RankTrace], answers: Sequence[Answer], machine: Machine) -> TimedRun:
+def _time_of(
+    ranks: Sequence[RankTrace], questions: Sequence[Question], answers: Sequence[Answer], machine: Machine
+) -> TimedRun:
     """What exchanges data in the baseline does so under the strategy, once more where it runs again."""
+    clocks = [question.clock for question in questions if question.clock is not None]
     steps = [answer.times.step for answer in answers if answer.times is not None]
     by_rank: dict[int, tuple[Call, ...]] = {}
-    for item, step in zip(ranks, steps, strict=True):
-        known = {call.kernel: call for call in calls(item.trace, item.rank)}
+    for item, clock, step in zip(ranks, clocks, steps, strict=True):
+        known = {call.kernel: call for call in clock.step.calls(item.rank)}
         by_rank[item.rank] = tuple(
             replace(known[row], kernel=kernel) for kernel, row in enumerate(step.row.tolist()) if row in known
         )

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from swapconf.timing.cost import Costs, Hardware, Host, Measured
 from swapconf.timing.costing import Workload, copies, costs, operations, workload
+from swapconf.timing.meetings import Call, calls
 from swapconf.timing.program import program
 from swapconf.timing.timing import Program
 from swapconf.trace.columns import Ints
@@ -24,16 +25,21 @@ from swapconf.whatif.unfused import on_first, unfused
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """``program``: the k kernels of the step. ``kernel``: int64 [k], which kernel of the baseline each of them is;
-    ``item``: [kernels of the baseline] the other way round, -1 for those of other steps. ``load``: what the kernels
-    do; ``tensors``: [blocks] what a copy of each block moves."""
+    """``trace``: without fused kernels. ``program``: the k kernels of its step. ``kernel``: int64 [k], which kernel of
+    the baseline each of them is; ``item``: [kernels of the baseline] the other way round, -1 for those of other steps.
+    ``load``: what the kernels do; ``tensors``: [blocks] what a copy of each block moves."""
 
     baseline: Baseline
+    trace: Trace
     program: Program
     kernel: Ints
     item: Ints
     load: Workload
     tensors: tuple[Tensor, ...]
+
+    def calls(self, rank: int) -> tuple[Call, ...]:
+        """Kernels of the program that need other ranks."""
+        return calls(self.trace, rank)
 
     @cached_property
     def labels(self) -> NDArray[np.object_]:
@@ -58,6 +64,7 @@ def step_of(trace: Trace, baseline: Baseline) -> Step:
     item[kernel] = np.arange(len(kernel))
     return Step(
         baseline=baseline,
+        trace=parts,
         program=once,
         kernel=kernel,
         item=item,

@@ -26,7 +26,7 @@ from swapconf.study.study import Study, network_of
 from swapconf.timing.cost import Costs, Known, Machine
 from swapconf.timing.joint import joint_replay
 from swapconf.timing.joint_step import joint_ends_us
-from swapconf.timing.meetings import Call, Meeting, absent, calls, meetings
+from swapconf.timing.meetings import Call, Meeting, absent, meetings
 from swapconf.timing.steady import rounds
 from swapconf.timing.timing import Floats
 from swapconf.trace import run_record
@@ -233,7 +233,7 @@ class _Rank:
             self.question.clock.costs,
             *(baseline_step.table(self.step, item.hardware, item.host, item.measured) for item in machines[1:]),
         ]
-        self.calls = calls(self.question.trace, self.rank)
+        self.calls = self.step.calls(self.rank)
         self.shared: dict[int, Call] = {}
         self.shared_rows: Ints = np.zeros(0, dtype=np.int64)
         self._few, self._count = run_record.micro_batches(folder)

@@ -15,7 +15,7 @@ from swapconf.whatif.placed import placed
 from swapconf.whatif.predict import predict
 from swapconf.whatif.prepare import prepare
 from swapconf.whatif.unfused import unfused
-from tests.helpers import TRACES, golden, strategy_of, study_of
+from tests.helpers import TRACES, golden, packed, strategy_of, study_of
 
 FILE = TRACES / "llama.yaml"
 OUT, TWICE = Tensor("BFloat16", (8, 4)), Tensor("Float32", (8, 4))
@@ -111,3 +111,13 @@ def test_what_stands_for_a_fused_kernel_takes_its_time_together() -> None:
     assert len(step.program) > len(workload(whole).names)
     found = table(step, card).duration_us[: len(step.program)]
     assert np.isclose(found.sum(), costs(workload(whole), card).duration_us.sum())
+
+
+def test_what_needs_other_ranks_is_counted_among_the_operators() -> None:
+    """One stage of several, with fused kernels in front of what it sends."""
+    trace = fused(packed(TRACES / "in_order" / "glm2_pipeline"), frozenset({"RmsNorm", "AddRmsNorm"}))
+    step = step_of(trace, prepare(unfused(trace)))
+    names = [step.program.names[call.kernel] for call in step.calls(0) if call.sender >= 0]
+    assert len(step.program) > len(trace.step_tasks)
+    assert names
+    assert all("Send-" in name or "Receive-" in name for name in names)
