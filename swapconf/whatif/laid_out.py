@@ -176,6 +176,11 @@ class LaidOut:
         return bool(np.isin(self.kernels.primitives, list(POINT_TO_POINT)).any())
 
     @cached_property
+    def is_sent_gradients(self) -> bool:
+        """By a later stage, or a later piece of an interleaved pipeline."""
+        return bool(self.kernels.backward[self.kernels.primitives == "Receive"].any())
+
+    @cached_property
     def splits(self) -> Flags:
         """[kernels] makes pieces of a tensor."""
         return np.isin(self.kernels.primitives, list(SPLITS))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -27,7 +27,7 @@ from swapconf.whatif.prediction import Moves, Prediction
 from swapconf.whatif.recompute import StrategyProgram, recompute, unseen
 from swapconf.whatif.restored import kept_instead, restored
 from swapconf.whatif.shared import remade
-from swapconf.whatif.site_actions import SiteActions, asked_alone, copied_unread, on_device, site_actions, views_named
+from swapconf.whatif.site_actions import SiteActions, asked_alone, copied_unread, on_device, reshapes_alone, site_actions, views_named
 from swapconf.whatif.sites import Sites
 from swapconf.whatif.streams import in_order, sent_ahead
 from swapconf.whatif.swap import Slack, Unread, Windows, swap
@@ -45,19 +45,23 @@ class Marks:
     """What a strategy asks of nodes, before it is known where anything runs.
 
     Attributes:
+        sites: As they count under this strategy.
         covered: Which nodes are to run again because of a cell around them.
         remade: By pass the kernels shared by all layers that run again in that one, and for which of their cells.
         owns: What some users have for themselves although all share it in the baseline.
         restored: By kernel of the backward pass that is not launched the one whose output is kept instead.
+        adds: Fused Adds and norms of which only the Add runs again.
         staying: [kernels] what does not run again, whatever cell around it is recomputed.
         kept: [kernels] the same, and what a recomputed cell hands out.
     """
 
     actions: SiteActions
+    sites: Sites
     covered: Covered
     remade: Mapping[int, Mapping[int, Mapping[str, bool]]]
     owns: Sequence[Own]
     restored: Mapping[int, int]
+    adds: Collection[int]
     staying: Flags
     kept: Flags
     strategy: Strategy
@@ -80,11 +84,12 @@ def predict(prepared: PlacedBaseline, strategy: Strategy, slack: Slack | None = 
 
 def schedule(prepared: PlacedBaseline, strategy: Strategy, slack: Slack | None = None) -> LaunchPlan:
     """Positions of all that is launched; `prediction` turns them into memory, `predicted_program` into a program."""
-    baseline, sites = prepared.baseline, prepared.sites
-    actions = site_actions(sites, strategy)
+    baseline = prepared.baseline
+    actions = site_actions(prepared.sites, strategy)
+    sites = prepared.sites.under(baseline, actions.again)
     flagged, kept, outputs = _flagged(baseline, sites, actions)
     flagged[views_left_out(prepared.baseline, sites, actions)] = False
-    flagged |= communicated(baseline, sites, actions.comm)
+    flagged |= communicated(baseline, sites, actions.comm | reshapes_alone(sites, strategy))
     flagged &= ~prepared.is_once
     staying = np.zeros(len(flagged), dtype=np.bool_)
     covering = covered(sites, actions.cell, actions.cells, actions.roots)
@@ -98,6 +103,9 @@ def schedule(prepared: PlacedBaseline, strategy: Strategy, slack: Slack | None =
     else:
         staying |= left(baseline, outputs)
     flagged &= ~staying
+    adds = _sums_alone(baseline, sites, actions, flagged)
+    flagged[adds] = True
+    outputs = [*outputs, *(block for add in adds for block in baseline.made[add] if block != baseline.made[add][SUM])]
     kept = [*kept, *np.flatnonzero(staying).tolist()]
     reads = baseline.reads
     owned = (sites.of_read >= 0) & (sites.of_node[reads.face] >= 0)
@@ -158,10 +166,12 @@ def schedule(prepared: PlacedBaseline, strategy: Strategy, slack: Slack | None =
         weights=weights,
         marks=Marks(
             actions=actions,
+            sites=sites,
             covered=covering,
             remade=wanted,
             owns=owns,
             restored=back,
+            adds=adds,
             staying=staying,
             kept=np.isin(np.arange(len(flagged)), kept),
             strategy=strategy,
@@ -264,15 +274,37 @@ def _flagged(baseline: Baseline, sites: Sites, actions: SiteActions) -> tuple[Fl
     return np.asarray(flagged), kept, outputs
 
 
+def _sums_alone(baseline: Baseline, sites: Sites, actions: SiteActions, flagged: Flags) -> list[int]:
+    """Fused Adds and norms of a layer of which only the Add is to run again: the gradient of the norm reads the sum that
+    is made again (measured with MindSpore 2.9.0: ``add`` of GLM)."""
+    kernels, reads = baseline.kernels, baseline.reads
+    asked = (reads.face >= 0) & baseline.norms[reads.face] & ~flagged[reads.face] & (sites.of_read >= 0)
+    asked &= actions.again[sites.of_read] & kernels.backward[reads.kernel]
+    return [
+        kernel
+        for kernel in np.unique(reads.face[asked]).tolist()
+        if (rows := _of_sum(baseline, sites, kernel))
+        and all(
+            actions.again[sites.of_read[row]] and sites.names[sites.of_read[row]][0] == baseline.layer_of(kernel)
+            for row in rows
+        )
+    ]
+
+
+def _of_sum(baseline: Baseline, sites: Sites, kernel: int) -> list[int]:
+    """The reads of the sum of a fused Add and norm by gradients."""
+    made, reads = baseline.made.get(kernel, []), baseline.reads
+    low, high = np.searchsorted(reads.block, [made[SUM], made[SUM] + 1]) if len(made) > SUM else (0, 0)
+    backward = baseline.kernels.backward
+    return [row for row in range(low, high) if backward[reads.kernel[row]] and sites.of_read[row] >= 0]
+
+
 def _kept_sums(baseline: Baseline, sites: Sites, actions: SiteActions, flagged: Flags) -> dict[int, list[int]]:
     """By fused Add and norm of which only the norm is to run again, the reads of the sum by gradients. The Add at the
     end of the layer before never runs again, as its output is the output of that layer."""
-    kernels, reads = baseline.kernels, baseline.reads
     found: dict[int, list[int]] = {}
     for kernel in np.flatnonzero(flagged & baseline.norms).tolist():
-        made = baseline.made.get(kernel, [])
-        low, high = np.searchsorted(reads.block, [made[SUM], made[SUM] + 1]) if len(made) > SUM else (0, 0)
-        rows = [row for row in range(low, high) if kernels.backward[reads.kernel[row]] and sites.of_read[row] >= 0]
+        rows = _of_sum(baseline, sites, kernel)
         owners = {int(sites.of_read[row]) for row in rows}
         if owners and not any(
             actions.again[owner] and sites.names[owner][0] == baseline.layer_of(kernel) for owner in owners

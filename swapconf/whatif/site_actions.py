@@ -166,6 +166,14 @@ def asked_alone(sites: Sites, actions: SiteActions) -> Flags:
     return np.asarray(again[sites.of_node])
 
 
+def reshapes_alone(sites: Sites, strategy: Strategy) -> Flags:
+    """[sites], and one more for none: Reshapes whose recompute was asked for themselves. What parallelism makes of one
+    is marked like it (StepReplaceOp; measured with MindSpore 2.9.0: ``mlp.dense_4h_to_h.reshape`` of GLM)."""
+    known, operators = strategy.actions(), strategy.operators
+    asked = (known.get(site) == Recompute(root=site[1]) and operators[site[0]][site[1]] for site in sites.names)
+    return np.array([*(one and one.type == RESHAPE and not one.preset_recompute for one in asked), False], dtype=np.bool_)
+
+
 def _read_for_a_type(baseline: Baseline, alone: Flags) -> Flags:
     """[kernels] what a node reads that is to run again by itself and of whose output the gradient of a Cast needs to
     know no more than the type, or that of a sum no more than the shape: MindSpore finds that out later than what to

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
-from swapconf.models.network import Network
+from swapconf.models.network import Network, Operator
 from swapconf.trace.columns import Flags, Ints
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.baseline import Baseline
@@ -39,7 +39,8 @@ class Sites:
     and the cell of a node, as index into ``places``. ``shared``: kernels that several layers share, with the
     paths of the primitives that each is in all of them, that of the cell which it is named after first. ``home``:
     [kernels] the cell of the site of each, else that of the baseline. ``unsaved``: kernels of views that are no site,
-    as nothing saves them, with the layer name and path of the primitive.
+    as nothing saves them, with the layer name and path of the primitive. ``named``: kernels of views that are the site
+    in front, with the site that they are named after.
     """
 
     names: tuple[tuple[str, str], ...]
@@ -54,6 +55,20 @@ class Sites:
     shared: tuple[tuple[int, tuple[str, ...]], ...] = ()
     home: tuple[str, ...] | None = None
     unsaved: tuple[tuple[int, tuple[str, str]], ...] = ()
+    named: tuple[tuple[int, int], ...] = ()
+
+    def under(self, baseline: Baseline, again: Flags) -> Sites:
+        """``again``: [sites], and one more for none. A view that MindSpore has merged with another one in front runs
+        again as the one that it is named after, whatever is decided for that in front (measured with MindSpore 2.9.0:
+        the Reshape of ``attention.wo``, legacy Llama)."""
+        turned = [(node, site) for node, site in self.named if again[site] and not again[self.of_node[node]]]
+        if not turned:
+            return self
+        of_node, of_read, of_viewed = self.of_node.copy(), self.of_read.copy(), self.of_viewed.copy()
+        for node, site in turned:
+            of_read[(baseline.reads.face == node) & (of_read == of_node[node])] = site
+            of_viewed[baseline.below[node]] = of_node[node] = site
+        return replace(self, of_node=of_node, of_read=of_read, of_viewed=of_viewed)
 
     def homes(self, baseline: Baseline) -> Sequence[str]:
         """[kernels] the cell of each, as well as it is known."""
@@ -92,6 +107,7 @@ def assign(baseline: Baseline, network: Network) -> Sites:
         of_place=of_place,
         shared=shared,
         unsaved=tuple(assigned.unsaved),
+        named=tuple(assigned.named),
     )
 
 
@@ -105,6 +121,7 @@ class _Assigned:
         self.names: dict[tuple[str, str], int] = {}
         self._of_site: list[str] = []  # the path of each
         self.unsaved: list[tuple[int, tuple[str, str]]] = []
+        self.named: list[tuple[int, int]] = []
         self.of_node = np.full(len(self._kernels), -1, dtype=np.int64)
         self.of_moved = self.of_merged = self.of_node
         self.of_read = np.full(len(self._reads.block), -1, dtype=np.int64)
@@ -141,12 +158,18 @@ class _Assigned:
                 path = refined(baseline, node, path, layer[1], known, is_served=is_served)
                 if path is None and not kernels.is_lost[node]:
                     self.unsaved.append((node, (layer[0], asked)))
+                elif path != asked and self._is_named_after(node, layer[1].by_path[asked]):
+                    self.named.append((node, self._site(layer[0], asked)))
             if path is not None:
                 self.of_node[node] = self._site(layer[0], path)
                 found[node], below[node] = path, path.rpartition(".")[0]
         self.of_node[of_strangers(baseline, is_known) | like_misnamed(baseline, self._readers)] = -1
         self.of_node[self._dispatching()] = -1
         self.of_moved = self.of_node.copy()
+
+    def _is_named_after(self, node: int, view: Operator) -> bool:
+        in_cell = view.path.rpartition(".")[0] == self._kernels.cell[node]
+        return in_cell and not self._kernels.is_lost[node] and view.type in VIEWS
 
     def _dispatching(self) -> Flags:
         """[kernels] casts of the functions that send tokens to experts: these are no operators, whatever casts the
@@ -195,7 +218,9 @@ class _Assigned:
         it, is that of the cell around."""
         baseline, is_lost = self._baseline, self._kernels.is_lost
         behind = {int(baseline.below[node]): node for node in np.flatnonzero(baseline.views & is_lost).tolist()}
-        for node in np.flatnonzero(baseline.views & is_lost & (self.of_node < 0)).tolist():
+        is_unknown = self.of_node < 0
+        is_unknown[[view for view, _ in self.unsaved]] = False
+        for node in np.flatnonzero(baseline.views & is_unknown & (self._kernels.passing >= 0)).tolist():
             layer, below = self._layer(node), int(baseline.below[node])
             if layer is None or below < 0 or self.of_node[below] < 0:
                 continue

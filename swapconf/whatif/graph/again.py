@@ -13,7 +13,7 @@ from swapconf.whatif.graph.first_inputs import FirstInputs
 from swapconf.whatif.graph.gates import Gates
 from swapconf.whatif.graph.given import given
 from swapconf.whatif.graph.inner_states import InnerStates
-from swapconf.whatif.graph.moves import Moves
+from swapconf.whatif.graph.moves import ADD, Moves
 from swapconf.whatif.graph.nodes import COPY, Nodes
 from swapconf.whatif.graph.slices import Slices
 from swapconf.whatif.graph.tables import Tables
@@ -29,7 +29,7 @@ class Again:
 
     Attributes:
         kernel_of: By added node the kernel that it copies.
-        norms: Copies of a fused Add and norm that are the norm alone.
+        norms, adds: Copies of a fused Add and norm that are the norm, or the Add, alone.
         weights: By copy of a parameter that is left for casts which were asked for by themselves, its row.
     """
 
@@ -44,6 +44,7 @@ class Again:
     doubled: frozenset[int]
     kernel_of: dict[int, int] = field(default_factory=dict)
     norms: set[int] = field(default_factory=set)
+    adds: set[int] = field(default_factory=set)
     weights: dict[int, int] = field(default_factory=dict)
     _copies: dict[tuple[int, Part], int] = field(default_factory=dict)
     _weight_of: dict[int, int] = field(default_factory=dict)
@@ -147,6 +148,10 @@ class Again:
             self.nodes.primitive[new] = _NORM
             found.append(self._kept_sum(node, kernel, barrier, part))
             given = given[2:]
+        if kernel in self.asked.plan.marks.adds:
+            self.adds.add(new)
+            self.nodes.primitive[new] = ADD
+            given = given[:2]
         has_copies = False
         for value in given:
             seen, is_copy = self._seen(value, kernel, barrier, part) if value != NO_NODE else (NO_NODE, False)

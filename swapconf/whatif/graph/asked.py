@@ -142,7 +142,7 @@ class Asked:
 
     def is_excluded(self, kernel: int) -> bool:
         """The recompute of what a kernel belongs to is."""
-        return bool(self.plan.marks.actions.excluded[self.prepared.sites.of_node[kernel]])
+        return bool(self.plan.marks.actions.excluded[self.plan.marks.sites.of_node[kernel]])
 
     def is_left_out(self, kernel: int) -> bool:
         """Stands in a recomputed cell and does not run again."""
@@ -150,7 +150,7 @@ class Asked:
 
     def is_asked_for(self, kernel: int) -> bool:
         """To run again by itself, whether a gradient needs that or not."""
-        site = self.prepared.sites.of_node[kernel]
+        site = self.plan.marks.sites.of_node[kernel]
         return bool(self.plan.marks.actions.again[site]) and not self.is_inside(kernel)
 
     def is_inside(self, kernel: int) -> bool:

@@ -9,7 +9,6 @@ again does (measured).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 
@@ -55,13 +54,7 @@ class Constants:
         passing = int(self.asked.prepared.baseline.kernels.passing[reader])
         if not run.is_inlined:
             return passing
-        return run.batch_of_pass.get(passing, 0) if self._is_in_front else 0
-
-    @cached_property
-    def _is_in_front(self) -> bool:
-        """A later stage sends gradients."""
-        kernels = self.asked.prepared.baseline.kernels
-        return bool(kernels.backward[kernels.primitives == "Receive"].any())
+        return run.batch_of_pass.get(passing, 0) if self.asked.prepared.baseline.is_sent_gradients else 0
 
     def _copy(self, source: int, sharing: int, gate: int) -> int:
         """``gate``: what the first input waits for."""

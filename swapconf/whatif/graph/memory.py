@@ -236,4 +236,6 @@ class _Launched:
             return made[self._run.kernel_of[parted]][SUM : SUM + 1]
         kernel = self._run.kernel_of.get(node, found.copies.get(node, -1))
         rows = made.get(kernel, []) if kernel >= 0 else []
+        if node in found.adds:
+            return rows[SUM : SUM + 1]
         return rows[:SUM] if node in found.sums or node in found.norms else rows

@@ -110,6 +110,10 @@ class Moves:
         batch = run.batch_of(run.node_of[int(self.asked.windows.face[window])])
         return NO_NODE if batch is None else run.saved_of.get(batch, NO_NODE)
 
+    def is_read(self, window: int) -> bool:
+        """The forward pass reads what is copied, too."""
+        return bool(self._forward_readers(self._value_of(window)))
+
     def copied(self, window: int) -> int:
         if window not in self.out:
             self.out[window] = self._copy(window)

@@ -45,7 +45,7 @@ class Reads:
     @cached_property
     def _left_out(self) -> frozenset[tuple[int, int]]:
         """(gradient, view): the cell of the gradient has one of its own, whose recompute is excluded."""
-        baseline, of_read = self.again.asked.prepared.baseline, self.again.asked.prepared.sites.of_read
+        baseline, of_read = self.again.asked.prepared.baseline, self.again.asked.plan.marks.sites.of_read
         left = (
             (of_read >= 0) & self.again.asked.plan.marks.actions.excluded[of_read] & baseline.views[baseline.reads.face]
         )

@@ -14,6 +14,7 @@ from swapconf.whatif.graph.again import Again
 from swapconf.whatif.graph.asked import NO_CELL, Asked
 from swapconf.whatif.graph.cell_states import CellStates
 from swapconf.whatif.graph.constants import Constants
+from swapconf.whatif.graph.copy_constants import rows_of_copies
 from swapconf.whatif.graph.doubled import doubled
 from swapconf.whatif.graph.gates import Gates
 from swapconf.whatif.graph.moves import Moves
@@ -40,7 +41,7 @@ class StrategyGraph:
         copies: By node the kernel of which it is a copy: one that runs again, or a table of some layers' own.
         again: Nodes that run again.
         out, back: By node the window of a copy to the host, and of one to the device.
-        sums, norms: See `Moves` and `Again`.
+        sums, norms, adds: See `Moves` and `Again`.
         weights: By node of a copy of a weight the row of that in the baseline.
         constants: Rows of constants that lie on the device once more.
     """
@@ -54,6 +55,7 @@ class StrategyGraph:
     back: Mapping[int, int] = field(default_factory=dict)
     sums: Mapping[int, int] = field(default_factory=dict)
     norms: frozenset[int] = frozenset()
+    adds: frozenset[int] = frozenset()
     weights: Mapping[int, int] = field(default_factory=dict)
     constants: Sequence[int] = ()
 
@@ -126,8 +128,9 @@ class _Building:
             back=back,
             sums=self._moves.sums,
             norms=frozenset(self._again.norms),
+            adds=frozenset(self._again.adds),
             weights=self._again.weights | self._slices.rows,
-            constants=self._constants.rows(),
+            constants=[*self._constants.rows(), *rows_of_copies(self._asked, self._moves)],
         )
 
     def _double(self) -> None:
