@@ -3,8 +3,9 @@
 MindSpore merges equal kernels, such as the tables of rotary embeddings, only where they are flagged alike: what is
 swapped with one prefetch, what is excluded from recompute, what is to run again by itself, and the rest have tables of
 their own, which the first of these users makes. Users are the cells of each layer; in multi-head latent attention that
-is one for the queries and one for the keys. In the forward pass, that a cell around is recomputed makes no difference
-(measured with MindSpore 2.9.0: ``Muls``, ``Cos`` and ``Sin`` of TeleChat3 and Qwen3).
+is one for the queries and one for the keys. In the forward pass, that a cell around is recomputed makes no difference,
+unless it is without ``mp_comm_recompute`` (measured with MindSpore 2.9.0: ``Muls``, ``Cos`` and ``Sin`` of TeleChat3
+and Qwen3).
 """
 
 from __future__ import annotations
@@ -42,13 +43,17 @@ def cells_of(paths: Sequence[str]) -> tuple[str, ...]:
 
 def flags(strategy: Strategy) -> dict[tuple[str, str], Hashable]:
     """By site, what its primitive is flagged with: the prefetch of its swap, or its own recompute, or that this is
-    excluded; and that the recompute of its communication was asked for, whatever it is."""
+    excluded; and that the recompute of its communication was asked for, whatever it is. A cell that is recomputed
+    without ``mp_comm_recompute`` flags all that is in it (`Cell.recompute`)."""
     found: dict[tuple[str, str], Hashable] = {}
+    flags_cells = not strategy.recompute_options.get("mp_comm_recompute", True)
     for site, action in strategy.actions().items():
         if isinstance(action, Swap):
             found[site] = action.prefetch
         elif isinstance(action, Recompute) and action.root == site[1]:
             found[site] = "again"
+        elif isinstance(action, Recompute) and flags_cells:
+            found[site] = "no communication"
     found |= {(entry.layer.name, path): "excluded" for entry in strategy.layers for path in entry.plan.excluded}
     beside = (
         (entry.layer.name, path) for entry in strategy.layers for path, on in entry.plan.comm_recompute.items() if on

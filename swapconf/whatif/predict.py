@@ -27,7 +27,15 @@ from swapconf.whatif.prediction import Moves, Prediction
 from swapconf.whatif.recompute import StrategyProgram, recompute, unseen
 from swapconf.whatif.restored import kept_instead, restored
 from swapconf.whatif.shared import remade
-from swapconf.whatif.site_actions import SiteActions, asked_alone, copied_unread, on_device, reshapes_alone, site_actions, views_named
+from swapconf.whatif.site_actions import (
+    SiteActions,
+    asked_alone,
+    copied_unread,
+    on_device,
+    reshapes_alone,
+    site_actions,
+    views_named,
+)
 from swapconf.whatif.sites import Sites
 from swapconf.whatif.streams import in_order, sent_ahead
 from swapconf.whatif.swap import Slack, Unread, Windows, swap
@@ -275,8 +283,8 @@ def _flagged(baseline: Baseline, sites: Sites, actions: SiteActions) -> tuple[Fl
 
 
 def _sums_alone(baseline: Baseline, sites: Sites, actions: SiteActions, flagged: Flags) -> list[int]:
-    """Fused Adds and norms of a layer of which only the Add is to run again: the gradient of the norm reads the sum that
-    is made again (measured with MindSpore 2.9.0: ``add`` of GLM)."""
+    """Fused Adds and norms of a layer of which only the Add is to run again: the gradient of the norm reads the sum
+    that is made again (measured with MindSpore 2.9.0: ``add`` of GLM)."""
     kernels, reads = baseline.kernels, baseline.reads
     asked = (reads.face >= 0) & baseline.norms[reads.face] & ~flagged[reads.face] & (sites.of_read >= 0)
     asked &= actions.again[sites.of_read] & kernels.backward[reads.kernel]

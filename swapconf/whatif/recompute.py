@@ -154,8 +154,8 @@ def tied(
     (measured; not so in legacy models), nor query and key of latent attention where only what takes them runs
     again. So it is with the sum of a layer that is handed on in a state anyway, as in Qwen3 (in 4 of 4 runs); one that
     is not, as of dense layers of DeepSeek-V3, is seen to move also where a region begins with it, but not in
-    pipelines. The cast at the end of such a layer without experts it sees, where a cast begins the next (measured:
-    Qwen3 and TeleChat3 with a residual in 32 bits)."""
+    pipelines, nor where no layer has experts (TeleChat3). The cast at the end of such a layer without experts it sees,
+    where a cast begins the next (measured: Qwen3 and TeleChat3 with a residual in 32 bits)."""
     kernels, (reader, face) = baseline.kernels, baseline.edges
     passing = kernels.passing
     again = np.zeros(len(passing), dtype=np.bool_)
@@ -171,15 +171,15 @@ def tied(
     through[uses] = ~baseline.sees(program.reader[uses], program.face[uses])
     found: Flags = program.again & (program.face >= 0) & (through | (elsewhere & ~goes_on[program.reader]))
     sums = kernels.primitives == _MCORE_ADD
-    if baseline.in_state is not None and not baseline.is_piped:
+    if baseline.in_state is not None and not baseline.is_piped and baseline.with_experts.any():
         found &= through | ~(sums & ~baseline.waits_for_state)[source]
     handed = _of_layers(baseline, celled) | (sums & baseline.waits_for_state)
     stateful = elsewhere & _of_layers(baseline, whole)[program.reader] & handed[source]
     stateful |= baseline.takers[program.reader] & baseline.concatenated[source]
     stateful &= program.again & (program.face >= 0) & bool(sums.any())
-    if whole and not baseline.is_piped:
+    if not baseline.is_piped:
         twice = (baseline.layer_casts & ~baseline.with_experts)[source] & baseline.layer_casts[program.reader]
-        found &= ~(twice & elsewhere & _of_layers(baseline, whole)[program.reader])
+        found &= ~(twice & elsewhere)
     found |= stateful
     later = (program.again & ~through) | kernels.backward[program.reader]
     found &= baseline.twin[program.reader] < 0

@@ -171,7 +171,9 @@ def reshapes_alone(sites: Sites, strategy: Strategy) -> Flags:
     is marked like it (StepReplaceOp; measured with MindSpore 2.9.0: ``mlp.dense_4h_to_h.reshape`` of GLM)."""
     known, operators = strategy.actions(), strategy.operators
     asked = (known.get(site) == Recompute(root=site[1]) and operators[site[0]][site[1]] for site in sites.names)
-    return np.array([*(one and one.type == RESHAPE and not one.preset_recompute for one in asked), False], dtype=np.bool_)
+    return np.array(
+        [*(one and one.type == RESHAPE and not one.preset_recompute for one in asked), False], dtype=np.bool_
+    )
 
 
 def _read_for_a_type(baseline: Baseline, alone: Flags) -> Flags:

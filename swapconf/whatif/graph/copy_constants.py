@@ -29,7 +29,7 @@ def rows_of_copies(asked: Asked, moves: Moves) -> list[int]:
     """For each of these constants a block of the baseline that is like it; none where it has no constant so small."""
     blocks = asked.prepared.baseline.blocks
     alike = np.flatnonzero((blocks.category == _CONSTANT) & (blocks.size_bytes == ALIGNMENT))
-    return alike[:1].tolist() * _count(asked, moves)
+    return [int(row) for row in alike[:1]] * _count(asked, moves)
 
 
 def _count(asked: Asked, moves: Moves) -> int:

@@ -28,4 +28,6 @@ def is_of_baseline(entry: int) -> bool:
 
 
 def is_parameter(nodes: Nodes, entry: int) -> bool:
-    return is_of_baseline(entry) or (nodes.primitive[entry] == DEPEND and nodes.inputs[entry][0] == NO_NODE)
+    """Not what the baseline itself ties a parameter to, as one that it sends to another stage."""
+    is_added = entry >= nodes.count and nodes.primitive[entry] == DEPEND
+    return is_of_baseline(entry) or (is_added and nodes.inputs[entry][0] == NO_NODE)
