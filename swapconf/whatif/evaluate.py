@@ -277,10 +277,10 @@ class _Rank:
         self.ordered[key] = Ordered(memory=RankMemory.of(found), mapped_bytes=mapped)
 
     def predict(self, strategy: Strategy) -> tuple[Prediction, Launched]:
-        prepared = self.baselines.prepared(strategy.network)
-        planned = schedule(prepared, strategy)
-        found = prediction(prepared, planned)
-        made = predicted_program(self.step, planned, found.moves)
+        prepared, one = self.baselines.prepared(strategy.network), self.baselines.one_step(strategy.network)
+        planned = schedule(one.prepared if one is not None else prepared, strategy)
+        found = prediction(prepared, one.repeated(planned) if one is not None else planned)
+        made = predicted_program(one.step if one is not None else self.step, planned, found.moves)
         return found, Launched(program=made.program, row=made.row)
 
     def more_us(self, launched: Launched, ends_us: Floats) -> float:
