@@ -134,43 +134,55 @@ def one_step(prepared: PlacedBaseline, step: Step) -> OneStep | None:
 
 def _are_alike(prepared: PlacedBaseline, rows: Ints, step: int, count: int) -> bool:
     """Whether a step is the first once more: what it launches, reads and makes, when, and what is known of it."""
-    baseline, sites, first = prepared.baseline, prepared.sites, step * count
-    kernels, reads, blocks = baseline.kernels, baseline.reads, baseline.blocks
+    baseline, first = prepared.baseline, step * count
+    kernels, blocks = baseline.kernels, baseline.blocks
     old, new = slice(0, count), slice(first, first + count)
     made = np.flatnonzero((baseline.maker >= 0) & (baseline.maker < count))
     other = rows[step, made]
-    inside, there = reads.kernel < count, (reads.kernel >= first) & (reads.kernel < first + count)
-    texts = all(column[old] == column[new] for column in (kernels.name, kernels.cell, kernels.primitive))
-    plain = (kernels.layer, kernels.stream, kernels.backward, sites.of_node, sites.of_moved, sites.of_unread)
-    later = np.diff(kernels.before[:count]), np.diff(kernels.before[first : first + count])
-    known = all(
-        {number - first for number in found if first <= number < first + count}
-        == {number for number in found if number < count}
-        for found in (
-            baseline.misnamed,
-            baseline.turned,
-            baseline.in_state or frozenset(),
-            baseline.states,
-            baseline.weights,
-        )
-    )
+    equal = [
+        *_pairs(prepared, old, new),
+        (_later(kernels.passing[old], first), kernels.passing[new]),
+        (np.diff(kernels.before[old]), np.diff(kernels.before[new])),
+        (baseline.maker[made] + first, baseline.maker[other]),
+        (blocks.size_bytes[made], blocks.size_bytes[other]),
+        (baseline.host_bytes[made], baseline.host_bytes[other]),
+    ]
     return (
-        texts
-        and known
-        and all(np.array_equal(column[old], column[new]) for column in (*plain, sites.of_place, sites.of_merged))
-        and np.array_equal(sites.of_viewed[old], sites.of_viewed[new])
-        and np.array_equal(_later(kernels.passing[old], first), kernels.passing[new])
-        and np.array_equal(*later)
-        and np.array_equal(baseline.maker[made] + first, baseline.maker[other])
+        all(column[old] == column[new] for column in (kernels.name, kernels.cell, kernels.primitive))
+        and all(np.array_equal(one, another) for one, another in equal)
         and len(np.unique(blocks.start[other] - blocks.start[made])) <= 1
-        and np.array_equal(blocks.size_bytes[made], blocks.size_bytes[other])
-        and np.array_equal(baseline.host_bytes[made], baseline.host_bytes[other])
-        and np.array_equal(rows[step, reads.block[inside]], reads.block[there])
-        and all(
-            np.array_equal(_later(column[inside], first), column[there])
-            for column in (reads.kernel, reads.until, reads.face, reads.via)
-        )
-        and np.array_equal(sites.of_read[inside], sites.of_read[there])
+        and _are_known_alike(baseline, old, new)
+        and _read_alike(prepared, rows[step], old, new)
+    )
+
+
+def _pairs(prepared: PlacedBaseline, old: slice, new: slice) -> list[tuple[Ints | Flags, Ints | Flags]]:
+    """Columns of kernels in the two steps."""
+    kernels, sites = prepared.baseline.kernels, prepared.sites
+    columns: list[Ints | Flags] = [kernels.layer, kernels.stream, kernels.backward, sites.of_node, sites.of_moved]
+    columns += [sites.of_unread, sites.of_place, sites.of_merged, sites.of_viewed]
+    return [(column[old], column[new]) for column in columns]
+
+
+def _are_known_alike(baseline: Baseline, old: slice, new: slice) -> bool:
+    """What only some kernels have."""
+    some = baseline.misnamed, baseline.turned, baseline.in_state or frozenset(), baseline.states, baseline.weights
+    return all(
+        {kernel for kernel in found if kernel < old.stop}
+        == {kernel - new.start for kernel in found if new.start <= kernel < new.stop}
+        for found in some
+    )
+
+
+def _read_alike(prepared: PlacedBaseline, rows: Ints, old: slice, new: slice) -> bool:
+    """``rows``: [blocks] those of the new step."""
+    reads, of_read = prepared.baseline.reads, prepared.sites.of_read
+    inside, there = reads.kernel < old.stop, (reads.kernel >= new.start) & (reads.kernel < new.stop)
+    columns = reads.kernel, reads.until, reads.face, reads.via
+    return (
+        np.array_equal(rows[reads.block[inside]], reads.block[there])
+        and np.array_equal(of_read[inside], of_read[there])
+        and all(np.array_equal(_later(column[inside], new.start), column[there]) for column in columns)
     )
 
 
