@@ -7,7 +7,7 @@ an exclusion overrides every request to recompute.
 from __future__ import annotations
 
 from collections.abc import Mapping, Set
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from swapconf.config.config import Config
 from swapconf.decide.lazy_inline import lazily_inlined
@@ -49,9 +49,13 @@ _NOT_ASKED = Reason("not-asked", phrase("nothing was asked here"))
 _AS_ASKED = phrase("as asked")
 
 
-def expand(config: Config, network: Network, versions: Versions) -> Strategy:
-    """The strategy that a config means for a network. Total: whatever is unusable asks for nothing."""
-    requests, decider = Requests(config, network), Decider(config, versions)
+Plans: TypeAlias = dict[tuple[LayerTemplate, tuple[Request, ...]], LayerPlan]
+
+
+def expand(config: Config, network: Network, versions: Versions, known: Plans | None = None) -> Strategy:
+    """The strategy that a config means for a network. Total: whatever is unusable asks for nothing. ``known``: what was
+    decided for other configs with the same versions, and is added to."""
+    requests, decider = Requests(config, network), Decider(config, versions, known)
     layers = tuple(LayerStrategy(layer, decider.plan(layer.template, requests.at(layer))) for layer in network.layers)
     return Strategy(
         network=network,
@@ -65,11 +69,11 @@ def expand(config: Config, network: Network, versions: Versions) -> Strategy:
 class Decider:
     """Decides layer by layer; equal layers with equal requests share one plan."""
 
-    def __init__(self, config: Config, versions: Versions) -> None:
+    def __init__(self, config: Config, versions: Versions, known: Plans | None = None) -> None:
         self.recompute_options = _options(config)
         self._consumer_voids = versions.fact("recomputed_consumer_voids_swap")
         self._version = f"MindSpore {versions.mindspore}"
-        self._plans: dict[tuple[LayerTemplate, tuple[Request, ...]], LayerPlan] = {}
+        self._plans: Plans = {} if known is None else known
 
     def plan(self, template: LayerTemplate, asked: tuple[Request, ...]) -> LayerPlan:
         key = template, asked

@@ -127,12 +127,12 @@ class LayerPlan:
     def actions(self) -> dict[str, Action]:
         return {path: decision.action for path, decision in self.decisions.items()}
 
-    @property
+    @cached_property
     def excluded(self) -> frozenset[str]:
         """The operators whose recompute is excluded."""
         return excluded(outcome.request for outcome in self.outcomes)
 
-    @property
+    @cached_property
     def handed_on(self) -> dict[str, str]:
         """See the function of this name."""
         return handed_on(outcome.request for outcome in self.outcomes)

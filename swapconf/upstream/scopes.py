@@ -55,4 +55,4 @@ def place_of(scope: str, num_layers: int) -> Place:
 
 def descends(path: str, roots: Set[str]) -> bool:
     """The path of an operator or cell stands at or below one of these; "" is the layer."""
-    return any(root == "" or path == root or path.startswith(f"{root}.") for root in roots)
+    return "" in roots or path in roots or any(path.startswith(f"{root}.") for root in roots)

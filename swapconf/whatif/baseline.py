@@ -40,6 +40,11 @@ class Baseline(LaidOut):
         return np.asarray(seen[np.minimum(np.searchsorted(seen, asked), len(seen) - 1)] == asked)
 
     @cached_property
+    def orders(self) -> dict[bytes, tuple[Ints, Flags]]:
+        """What was found of regions so far, as strategies have many in common; see `regions.positions`."""
+        return {}
+
+    @cached_property
     def _seen(self) -> Ints:
         return np.asarray(np.unique(self.reads.kernel * (len(self.kernels) + 1) + self.reads.face))
 

@@ -15,7 +15,7 @@ from typing import TypeVar
 import numpy as np
 
 from swapconf.config.config import Config
-from swapconf.decide.expand import expand
+from swapconf.decide.expand import Plans, expand
 from swapconf.decide.strategy import Strategy
 from swapconf.memory import with_workspace
 from swapconf.memory.allocators import place
@@ -81,6 +81,7 @@ class Evaluator:
             rank.shared = {call.kernel: call for call in rank.calls if len(call.ranks & known) > 1}
             rank.shared_rows = np.array(sorted(rank.shared), dtype=np.int64)
         self._networks: dict[bool, Network] = {}
+        self._plans: Plans = {}
         self.calls = 0
 
     @property
@@ -158,7 +159,7 @@ class Evaluator:
             network = network_of(config, self._study.versions, self._study.settings.families)
             assert network is not None
             self._networks[selects] = network
-        return expand(config, self._networks[selects], self._study.versions)
+        return expand(config, self._networks[selects], self._study.versions, self._plans)
 
     def waits(self, config: Config, keys: Sequence[Hashable], machine: int = 0) -> Waits:
         """What the main streams wait for while a step runs."""
@@ -277,10 +278,10 @@ class _Rank:
         self.ordered[key] = Ordered(memory=RankMemory.of(found), mapped_bytes=mapped)
 
     def predict(self, strategy: Strategy) -> tuple[Prediction, Launched]:
-        prepared = self.baselines.prepared(strategy.network)
-        planned = schedule(prepared, strategy)
-        found = prediction(prepared, planned)
-        made = predicted_program(self.step, planned, found.moves)
+        prepared, one = self.baselines.prepared(strategy.network), self.baselines.one_step(strategy.network)
+        planned = schedule(one.prepared if one is not None else prepared, strategy)
+        found = prediction(prepared, one.repeated(planned) if one is not None else planned)
+        made = predicted_program(one.step if one is not None else self.step, planned, found.moves)
         return found, Launched(program=made.program, row=made.row)
 
     def more_us(self, launched: Launched, ends_us: Floats) -> float:

@@ -13,6 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
+from swapconf.trace.blocks import ranges
 from swapconf.trace.columns import Flags, Ints, Kernels, LayerRows, Reads
 from swapconf.trace.lifetimes import Lifetimes
 from swapconf.trace.trace import POINT_TO_POINT
@@ -83,6 +84,11 @@ class LaidOut:
         rows, starts = self._by_kernel
         found: list[int] = rows[starts[kernel] : starts[kernel + 1]].tolist()
         return found
+
+    def all_rows_of(self, kernels: Ints) -> Ints:
+        """Rows of the reads of these kernels, one after the other."""
+        rows, starts = self._by_kernel
+        return np.asarray(rows[ranges(starts[kernels], starts[kernels + 1] - starts[kernels])])
 
     def readers_of(self, block: int) -> list[int]:
         """The kernels that read a block."""

@@ -10,6 +10,7 @@ from swapconf.study.study import Study
 from swapconf.timing.cost import Machine
 from swapconf.whatif.graph.predict import GraphedBaseline
 from swapconf.whatif.inlined import RULE, is_turned_by_swap, swap_on_beside
+from swapconf.whatif.one_step import OneStep, one_step
 from swapconf.whatif.placed import PlacedBaseline, placed
 from swapconf.whatif.question import Question
 from swapconf.words.findings import Finding
@@ -29,6 +30,7 @@ class RankBaselines:
         beside = swap_on_beside(folder) if is_turned_by_swap(study.config, study.versions) else None
         self.swap_on = None if beside is None else Question(beside, study, policy)
         self._placed: dict[tuple[Question, tuple[LayerTemplate, ...]], PlacedBaseline] = {}
+        self._one_step: dict[tuple[LayerTemplate, ...], OneStep | None] = {}
         self._graphed: dict[tuple[Question, tuple[LayerTemplate, ...]], GraphedBaseline] = {}
 
     @property
@@ -38,6 +40,13 @@ class RankBaselines:
 
     def prepared(self, network: Network) -> PlacedBaseline:
         return self._prepared(self.question, network)
+
+    def one_step(self, network: Network) -> OneStep | None:
+        """The first step of what is ``prepared``; None where its steps are not alike. For what is timed."""
+        if network.templates not in self._one_step:
+            assert self.question.clock is not None
+            self._one_step[network.templates] = one_step(self.prepared(network), self.question.clock.step)
+        return self._one_step[network.templates]
 
     def asked(self, strategy: Strategy) -> Question:
         """Of the run that tells in which order the kernels of a strategy are launched."""

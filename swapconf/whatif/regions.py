@@ -10,8 +10,7 @@ rest, as all of the region waits for it. Passes of equal layers have equal regio
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -19,24 +18,12 @@ from swapconf.trace.columns import Flags, Ints
 from swapconf.trace.lifetimes import TICKS
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.baseline import Baseline
-from swapconf.whatif.laid_out import GRADIENT_VIEW
 from swapconf.whatif.launch_order import UNKNOWN, Region, order
+from swapconf.whatif.region_parts import RegionPart, parts
 from swapconf.whatif.slots import AGAIN, TURN
 from swapconf.whatif.ungated import places
 
 NEAR = 8  # views and communication in a row that may bring a gradient, whatever else is launched between them
-
-
-@dataclass(frozen=True, kw_only=True)
-class RegionPart:
-    """``copies``: nodes that run again, ascending. ``first``: of each the first reader of its region. ``kernels``: of
-    the baseline, ascending, without those that do already what a copy does. ``start``: the first of them that waits
-    for a gradient."""
-
-    copies: Ints
-    first: Ints
-    kernels: Ints
-    start: int
 
 
 def positions(
@@ -60,107 +47,23 @@ def positions(
         wanted, rows = wanted[gated], rows[gated]
     redirected = np.zeros(len(baseline.reads.block), dtype=np.bool_)
     redirected[rows] = True
-    known: dict[bytes, tuple[list[int], Flags]] = {}
+    known: dict[bytes, tuple[Ints, Flags]] = {}
     label = _connected(baseline, flagged, kept)
     if root is not None:
         label = _of_cells(baseline, label, again, root)
-    for part in _parts(baseline, again, label, wanted, baseline.reads.kernel[rows]):
+    for part in parts(baseline, again, label, wanted, baseline.reads.kernel[rows]):
         pattern = baseline.codes[np.concatenate([part.copies, part.kernels])].tobytes()
         pattern += (part.first - part.start).tobytes()
         key = len(part.copies).to_bytes(4, "little") + pattern
         if key not in known:
-            region, first = _region(baseline, part, redirected, kept)
-            known[key] = order(region), first
-        launched, first = known[key]
-        rank = np.empty(len(launched), dtype=np.int64)
-        rank[launched] = np.arange(len(rank))
+            known[key] = _ranked(baseline, part, redirected, kept)
+        rank, first = known[key]
         begin = np.where(first, _arrival(baseline, part.start), part.start - 1)
         spot = begin * TICKS + AGAIN + TURN * rank
         place[part.copies], where[part.kernels] = spot[: len(part.copies)], spot[len(part.copies) :]
     twins = np.flatnonzero(again & (baseline.twin >= 0))
     where[baseline.twin[twins]] = place[twins]
     return place, where
-
-
-def _parts(baseline: Baseline, again: Flags, label: Ints, wanted: Ints, readers: Ints) -> Iterator[RegionPart]:
-    """Regions in the order of their first readers; those that overlap are one. ``label``: see `_connected`."""
-    nodes = np.flatnonzero(again)
-    group = label[wanted]
-    names = np.unique(group)
-    first = np.full(len(names), len(label), dtype=np.int64)
-    last = np.zeros(len(names), dtype=np.int64)
-    place = np.searchsorted(names, group)
-    due = _due(baseline, readers)
-    waits = baseline.waits[due]
-    only = np.bincount(place[waits], minlength=len(names))[place] > 0
-    np.minimum.at(first, place[waits | ~only], due[waits | ~only])
-    np.maximum.at(last, place, due)
-    ahead: dict[int, set[int]] = {}
-    for name, reader, late in zip(place.tolist(), readers.tolist(), due.tolist(), strict=True):
-        if reader != late or reader < first[name]:
-            ahead.setdefault(name, set()).add(reader)
-    for name, kernels in ahead.items():
-        ahead[name] = _with_readers(baseline, kernels, int(first[name]))
-    done_already = np.zeros(len(label), dtype=np.bool_)
-    done_already[baseline.twin[nodes][baseline.twin[nodes] >= 0]] = True
-    by_name = np.argsort(label[nodes], kind="stable")
-    nodes = nodes[by_name]
-    starts = np.searchsorted(label[nodes], names)
-    ends = np.searchsorted(label[nodes], names, side="right")
-    open_first, open_last, copies, views = -1, -1, dict[int, int](), list[int]()
-    for name in np.argsort(first, kind="stable").tolist():
-        if copies and first[name] > open_last:
-            yield _part(copies, open_first, open_last, views, done_already)
-            copies, views = {}, []
-        if not copies:
-            open_first, open_last = int(first[name]), -1
-        open_last = max(open_last, int(last[name]))
-        copies |= dict.fromkeys(nodes[starts[name] : ends[name]].tolist(), int(first[name]))
-        views += sorted(ahead.get(name, ()))
-    if copies:
-        yield _part(copies, open_first, open_last, views, done_already)
-
-
-def _part(copies: dict[int, int], first: int, last: int, views: list[int], done_already: Flags) -> RegionPart:
-    """``copies``: with the first reader of the region of each. ``views``: what stands before it in the baseline."""
-    kernels, nodes = np.union1d(np.array(views, dtype=np.int64), np.arange(first, last + 1)), sorted(copies)
-    return RegionPart(
-        copies=np.array(nodes),
-        first=np.array([copies[node] for node in nodes]),
-        start=first,
-        kernels=kernels[~done_already[kernels]],
-    )
-
-
-def _due(baseline: Baseline, readers: Ints) -> Ints:
-    """The readers; for a view that gradients make of what is no gradient, such as that of the weights of experts, the
-    first kernel that reads the view: only that one waits for a gradient, the view stands anywhere in the baseline."""
-    found, reads, is_view = readers.copy(), baseline.reads, _is_gradient_view(baseline)
-    for index in np.flatnonzero(is_view[readers]).tolist():
-        view = int(readers[index])
-        users = [
-            user
-            for row in baseline.rows_of(view)
-            for user in baseline.readers_of(int(reads.block[row]))
-            if user > view and baseline.kernels.backward[user] and not is_view[user]
-        ]
-        found[index] = min(users, default=view)
-    return found
-
-
-def _with_readers(baseline: Baseline, kernels: set[int], end: int) -> set[int]:
-    """Also what reads what they make, before a kernel."""
-    found, reads = set(kernels), baseline.reads
-    for kernel in range(min(found), end):
-        if baseline.kernels.backward[kernel] and any(
-            int(baseline.maker[reads.block[row]]) in found for row in baseline.rows_of(kernel)
-        ):
-            found.add(kernel)
-    return found
-
-
-def _is_gradient_view(baseline: Baseline) -> Flags:
-    return np.asarray(baseline.kernels.primitives == GRADIENT_VIEW)
 
 
 def _connected(baseline: Baseline, flagged: Flags, kept: Flags) -> Ints:
@@ -194,6 +97,20 @@ def _of_cells(baseline: Baseline, label: Ints, again: Flags, root: Ints) -> Ints
         before, label = label, np.asarray(joined[label])
         if np.array_equal(before, label):
             return label
+
+
+def _ranked(baseline: Baseline, part: RegionPart, redirected: Flags, kept: Flags) -> tuple[Ints, Flags]:
+    """The place of each item in the order of launches, and as in `_region`; known of the same part of any strategy."""
+    read, gated = baseline.all_rows_of(part.kernels), baseline.reads.block[baseline.all_rows_of(part.copies)]
+    columns = part.copies, part.first, part.kernels, redirected[read], kept[gated]
+    key = b"".join([np.array([len(part.copies), part.start]).tobytes(), *(column.tobytes() for column in columns)])
+    if key not in baseline.orders:
+        region, first = _region(baseline, part, redirected, kept)
+        launched = order(region)
+        rank = np.empty(len(launched), dtype=np.int64)
+        rank[launched] = np.arange(len(rank))
+        baseline.orders[key] = rank, first
+    return baseline.orders[key]
 
 
 def _region(baseline: Baseline, part: RegionPart, redirected: Flags, kept: Flags) -> tuple[Region, Flags]:

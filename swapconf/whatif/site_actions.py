@@ -106,7 +106,10 @@ def _is_marked(entry: LayerStrategy, path: str) -> bool:
 
 def _among(asked: Set[tuple[str, str]], sites: Sites) -> Flags:
     """[sites], and one more for none."""
-    return np.array([*(name in asked for name in sites.names), False], dtype=np.bool_)
+    found = np.zeros(len(sites.names) + 1, dtype=np.bool_)
+    if asked:
+        found[:-1] = [name in asked for name in sites.names]
+    return found
 
 
 def views_named(baseline: Baseline, sites: Sites, actions: SiteActions) -> Flags:

@@ -59,6 +59,8 @@ def sent_ahead(baseline: Baseline, program: StrategyProgram) -> StrategyProgram:
 def in_order(baseline: Baseline, program: StrategyProgram) -> StrategyProgram:
     """The same program, with the end of each use. What is not run again keeps its order on each stream."""
     kernel_stream, count = baseline.kernels.stream, len(baseline.maker)
+    if not kernel_stream.any():
+        return replace(program, until=program.position)
     turn = program.where.copy()
     for number in np.unique(kernel_stream[kernel_stream > 0]).tolist():
         turn[kernel_stream == number] = np.sort(turn[kernel_stream == number])

@@ -71,6 +71,11 @@ def test_no_less_is_reserved_than_mapped_nor_mapped_than_used(policy: str, live:
     assert placement.device_requests > 0
 
 
+@given(live=lives())
+def test_the_peak_is_the_most_of_what_is_in_use_after_each_event(live: Lifetimes) -> None:
+    assert live.used_peak_bytes == live.used.peak_bytes == usage(live.start, live.end, live.size_bytes).peak_bytes
+
+
 @given(live=lives(released=True))
 def test_what_is_released_is_gone(live: Lifetimes) -> None:
     assert live.used.bytes_after[-1] == 0

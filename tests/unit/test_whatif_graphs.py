@@ -16,7 +16,8 @@ from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.cell_outputs import cell_outputs, read_by_others
 from swapconf.whatif.passes import passes, rehomed
 from swapconf.whatif.recompute import StrategyProgram, recompute
-from swapconf.whatif.regions import RegionPart, _region
+from swapconf.whatif.region_parts import RegionPart
+from swapconf.whatif.regions import _region
 from swapconf.whatif.slots import COPY_BACK
 from swapconf.whatif.swap import Unread, swap
 from swapconf.whatif.underflow import underflows
