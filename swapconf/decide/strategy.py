@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, NamedTuple, TypeAlias
@@ -136,6 +136,27 @@ class LayerPlan:
     def handed_on(self) -> dict[str, str]:
         """See the function of this name."""
         return handed_on(outcome.request for outcome in self.outcomes)
+
+    @cached_property
+    def prefetches(self) -> dict[str, int]:
+        """Of what moves."""
+        return {path: action.prefetch for path, action in self.actions().items() if isinstance(action, Swap)}
+
+    @cached_property
+    def meaning(self) -> Hashable:
+        """Equal for plans that ask the same of MindSpore, for whatever reasons."""
+        return frozenset(self.prefetches.items()), self.recomputed
+
+    @cached_property
+    def recomputed(self) -> Hashable:
+        """Equal for plans that run the same again, whatever moves."""
+        asked = {
+            path: action
+            for path, action in self.actions().items()
+            if isinstance(action, Recompute) or path in self.comm_recompute
+        }
+        told: tuple[Mapping[str, Hashable], ...] = asked, self.handed_on, self.comm_recompute
+        return self.excluded, *(frozenset(one.items()) for one in told)
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,7 @@ from swapconf.whatif.site_actions import (
     asked_alone,
     copied_unread,
     on_device,
+    prefetches,
     reshapes_alone,
     site_actions,
     views_named,
@@ -85,6 +86,25 @@ class LaunchPlan:
     marks: Marks
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Rerun:
+    """What strategies have in common that run the same again, whatever moves.
+
+    Attributes:
+        marks: With what one of these strategies asks.
+        staying: [uses] read what no swap moves.
+        unread: [kernels] the site whose swap copies what each makes to the host for nobody, -1 for none.
+        upfront: [kernels] see `upfront`.
+    """
+
+    program: StrategyProgram
+    weights: WeightCopies
+    marks: Marks
+    staying: Flags
+    unread: Ints
+    upfront: Ints
+
+
 def predict(prepared: PlacedBaseline, strategy: Strategy, slack: Slack | None = None) -> Prediction:
     """The same blocks as in the baseline, where the strategy does not touch them."""
     return prediction(prepared, schedule(prepared, strategy, slack))
@@ -92,6 +112,39 @@ def predict(prepared: PlacedBaseline, strategy: Strategy, slack: Slack | None = 
 
 def schedule(prepared: PlacedBaseline, strategy: Strategy, slack: Slack | None = None) -> LaunchPlan:
     """Positions of all that is launched; `prediction` turns them into memory, `predicted_program` into a program."""
+    baseline, rerun = prepared.baseline, _rerun(prepared, strategy)
+    program, sites = rerun.program, rerun.marks.sites
+    actions = replace(rerun.marks.actions, prefetch=prefetches(sites, strategy))
+    reach = np.where(program.site >= 0, actions.prefetch[program.site], -1)
+    moving = (reach >= 0) & ~rerun.staying
+    unread = _unread(baseline, rerun.unread, actions)
+    windows = swap(baseline, program, moving, reach, sites.of_moved, unread, slack, rerun.upfront)
+    barred_at = prepared.barriers if strategy.swap_on else ()
+    alone = {end.start: end.late for end in barred_at} or prepared.gradient_only
+    program, windows = opened(baseline, program, windows, alone, slack)
+    return LaunchPlan(
+        program=program,
+        weights=rerun.weights,
+        marks=replace(rerun.marks, actions=actions, strategy=strategy),
+        windows=replace(
+            windows,
+            apart=apart(prepared, actions, windows),
+            underflows=underflows(baseline, program, windows, views_apart(prepared, actions, program)[windows.face]),
+        ),
+    )
+
+
+def _rerun(prepared: PlacedBaseline, strategy: Strategy) -> _Rerun:
+    owns = _parted(prepared, strategy)
+    options = strategy.swap_on, strategy.lazy_inline, *strategy.recompute_options.items()
+    key = options, tuple(plan.recomputed for plan in prepared.plans(strategy)), tuple(owns)
+    if key not in prepared.reruns:
+        prepared.reruns[key] = _runs_again(prepared, strategy, owns)
+    found: _Rerun = prepared.reruns[key]
+    return found
+
+
+def _runs_again(prepared: PlacedBaseline, strategy: Strategy, owns: Sequence[Own]) -> _Rerun:
     baseline = prepared.baseline
     actions = site_actions(prepared.sites, strategy)
     sites = prepared.sites.under(baseline, actions.again)
@@ -146,30 +199,22 @@ def schedule(prepared: PlacedBaseline, strategy: Strategy, slack: Slack | None =
         program = unscaled_early(baseline, program)
     if wanted := _of_all_layers(prepared, strategy):
         program = remade(baseline, program, wanted)
-    if owns := _parted(prepared, strategy):
+    if owns:
         program = parted(baseline, program, owns)
     ends = prepared.barriers if strategy.swap_on else ()
     program = unscaled_by_turns(baseline, barred(program, ends)) if ends else program
-    alone = {end.start: end.late for end in ends} or prepared.gradient_only
     program, weights = copied(baseline, program, asked_alone(sites, actions))
     program = in_order(baseline, sent_ahead(baseline, program))
     program = replace(program, site=gathered_once(baseline, sites, actions, program))
-    reach = np.where(program.site >= 0, actions.prefetch[program.site], -1)
     whole = {layer for layer, roots in actions.roots.items() if "" in roots}
     celled = celled_layers(actions, strategy)
     below = baseline.below
     # what a Split makes does not move, but a view of it that is an operator does: measured, and so in every catalog
     splits = baseline.splits | (baseline.views & (sites.of_node < 0) & (below >= 0) & baseline.splits[below])
-    moving = (
-        (reach >= 0)
-        & ~((program.face >= 0) & (splits | on_device(baseline, sites, actions))[program.face])
-        & ~unseen(baseline, program, whole, celled)
-    )
+    staying_uses = (program.face >= 0) & (splits | on_device(baseline, sites, actions))[program.face]
     late = (program.again | baseline.kernels.backward[program.reader]) & (program.face >= 0)
-    unread = _unread(baseline, sites, actions, flagged, np.unique(program.face[late]))
-    windows = swap(baseline, program, moving, reach, sites.of_moved, unread, slack, upfront(baseline, whole))
-    program, windows = opened(baseline, program, windows, alone, slack)
-    return LaunchPlan(
+    unread = copied_unread(baseline, sites, actions, np.unique(program.face[late]))
+    return _Rerun(
         program=program,
         weights=weights,
         marks=Marks(
@@ -184,11 +229,9 @@ def schedule(prepared: PlacedBaseline, strategy: Strategy, slack: Slack | None =
             kept=np.isin(np.arange(len(flagged)), kept),
             strategy=strategy,
         ),
-        windows=replace(
-            windows,
-            apart=apart(prepared, actions, windows),
-            underflows=underflows(baseline, program, windows, views_apart(prepared, actions, program)[windows.face]),
-        ),
+        staying=staying_uses | unseen(baseline, program, whole, celled),
+        unread=np.where(flagged, -1, unread),
+        upfront=upfront(baseline, whole),
     )
 
 
@@ -219,6 +262,8 @@ def _shared_again(sites: Sites, entry: LayerStrategy) -> dict[int, dict[str, boo
 
 def _parted(prepared: PlacedBaseline, strategy: Strategy) -> list[Own]:
     """What some users have for themselves although all share it in the baseline."""
+    if not prepared.sites.shared:
+        return []
     known, kernels, shared = flags(strategy), prepared.baseline.kernels, dict(prepared.sites.shared)
     name, operators = prepared.baseline.layers.name, strategy.operators
     layers = np.unique(kernels.layer[kernels.passing[kernels.passing >= 0]]).tolist()
@@ -235,24 +280,22 @@ def _parted(prepared: PlacedBaseline, strategy: Strategy) -> list[Own]:
         prepared.baseline,
         {kernel: {user: known.get(site) for user, site in sites.items()} for kernel, sites in users.items()},
     )
-    row_of_site = {site: row for row, site in enumerate(prepared.sites.names)}
     return [
         Own(
             kernel=kernel,
             users=alike,
             cells=cells_of(shared[kernel]),
-            site=row_of_site.get(users[kernel][min(alike)], -1),
+            site=prepared.sites.row_of.get(users[kernel][min(alike)], -1),
         )
         for kernel, alike in found
     ]
 
 
-def _unread(baseline: Baseline, sites: Sites, actions: SiteActions, flagged: Flags, read: Ints) -> Unread:
-    """``read``: kernels of which gradients or what runs again see what they make."""
-    site = copied_unread(baseline, sites, actions, read)
+def _unread(baseline: Baseline, site: Ints, actions: SiteActions) -> Unread:
+    """``site``: [kernels] whose swap copies what each makes to the host for nobody, -1 for none."""
     prefetch = actions.prefetch[site]
     shown = np.where((baseline.num_made > 0) | ~baseline.views, np.arange(len(site)), baseline.below)
-    nodes = np.flatnonzero((site >= 0) & (prefetch >= 0) & ~flagged & (baseline.num_made > 0)[shown] & (shown >= 0))
+    nodes = np.flatnonzero((site >= 0) & (prefetch >= 0) & (baseline.num_made > 0)[shown] & (shown >= 0))
     return Unread(
         block=np.array([baseline.made[node][0] for node in shown[nodes].tolist()], dtype=np.int64),
         face=nodes,

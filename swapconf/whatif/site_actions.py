@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from swapconf.decide.strategy import Keep, LayerStrategy, Recompute, Strategy, Swap
+from swapconf.decide.strategy import Keep, LayerStrategy, Recompute, Strategy
 from swapconf.trace.columns import Flags, Ints
 from swapconf.upstream.primitives import MAKE_SEVERAL, NORM, RESHAPE
 from swapconf.upstream.scopes import descends
@@ -50,7 +50,6 @@ class SiteActions:
 def site_actions(sites: Sites, strategy: Strategy) -> SiteActions:
     known = strategy.actions()
     again = np.zeros(len(sites.names) + 1, dtype=np.bool_)
-    prefetch = np.full(len(sites.names) + 1, -1, dtype=np.int64)
     cell = np.full(len(sites.names) + 1, -1, dtype=np.int64)
     cells: dict[str, int] = {}
     roots: dict[str, set[str]] = {}
@@ -63,8 +62,6 @@ def site_actions(sites: Sites, strategy: Strategy) -> SiteActions:
             roots.setdefault(name[0], set()).add(action.root)
             if action.root != name[1]:
                 cells.setdefault(action.root, len(cells))
-        elif isinstance(action, Swap):
-            prefetch[index] = action.prefetch
     for index in np.flatnonzero(again[:-1]).tolist():
         layer, path = sites.names[index]
         around = [root for root in roots[layer] if root in cells and root != path and descends(path, {root})]
@@ -79,11 +76,21 @@ def site_actions(sites: Sites, strategy: Strategy) -> SiteActions:
         excluded=_among(left, sites),
         left_out=frozenset(left),
         handed_on=_among(handed, sites),
-        prefetch=prefetch,
+        prefetch=prefetches(sites, strategy),
         cell=cell,
         cells=tuple(cells),
         roots={layer: frozenset(found) for layer, found in roots.items()},
     )
+
+
+def prefetches(sites: Sites, strategy: Strategy) -> Ints:
+    """[sites], and one more for none: that of what moves, -1 for the rest."""
+    found = np.full(len(sites.names) + 1, -1, dtype=np.int64)
+    for entry in strategy.layers:
+        for path, prefetch in entry.plan.prefetches.items():
+            found[sites.row_of.get((entry.layer.name, path), -1)] = prefetch
+    found[-1] = -1
+    return found
 
 
 def _asked_beside(strategy: Strategy) -> dict[tuple[str, str], LayerStrategy]:
