@@ -184,6 +184,11 @@ class Strategy:
         """By name of a layer its operators by path."""
         return {entry.layer.name: entry.layer.template.by_path for entry in self.layers}
 
+    @property
+    def options(self) -> Hashable:
+        """What it asks besides its layers."""
+        return self.swap_on, self.lazy_inline, *self.recompute_options.items()
+
     def actions(self) -> dict[tuple[str, str], Action]:
         """The action at every site (layer name, primitive path)."""
         return {

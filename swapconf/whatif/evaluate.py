@@ -6,11 +6,9 @@ on one stage is predicted anew for that stage only; the caller says so by a key 
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 
@@ -36,6 +34,7 @@ from swapconf.trace.trace import Trace
 from swapconf.upstream.facts import Versions
 from swapconf.whatif import baseline_step
 from swapconf.whatif.evaluation import Evaluation, Launched, Ordered, RankMemory, Waits
+from swapconf.whatif.latest import Latest
 from swapconf.whatif.layer_share import LayerShare, layer_share
 from swapconf.whatif.predict import prediction, schedule
 from swapconf.whatif.predicted_program import predicted_program
@@ -43,8 +42,6 @@ from swapconf.whatif.prediction import Prediction
 from swapconf.whatif.rank_baselines import RankBaselines
 from swapconf.words.findings import Finding
 from swapconf.words.phrases import phrase
-
-T = TypeVar("T")
 
 _PROGRAMS, _DEVICES = 64, 4  # of the latest answers of a rank that are kept whole
 
@@ -114,8 +111,8 @@ class Evaluator:
         """
         strategy: Strategy | None = None
         memory, launched = [], []
-        for index, rank in enumerate(self._ranks):
-            key = None if keys is None else keys[index]
+        known = self._meanings(config, keys) if keys is not None else [None] * len(self._ranks)
+        for rank, key in zip(self._ranks, known, strict=True):
             if key is None or key not in rank.memory or key not in rank.launched:
                 strategy = strategy or self.strategy(config)
                 self.calls += 1
@@ -128,7 +125,7 @@ class Evaluator:
         """Predict the memory of a strategy in the order in which MindSpore itself would launch its kernels, which takes
         several times as long; `evaluate` and `with_fragments_bytes` tell that from now on."""
         strategy: Strategy | None = None
-        for rank, key in zip(self._ranks, keys, strict=True):
+        for rank, key in zip(self._ranks, self._meanings(config, keys), strict=True):
             if key not in rank.ordered:
                 strategy = strategy or self.strategy(config)
                 rank.order(key, strategy, self._policy)
@@ -139,7 +136,7 @@ class Evaluator:
         """By rank, what MindSpore's pool (or the evaluator's policy) needs for what `evaluate` predicts. Without
         ``is_ordered`` as it was before `order`, for differences between strategies."""
         found = []
-        for rank, key in zip(self._ranks, keys, strict=True):
+        for rank, key in zip(self._ranks, self._meanings(config, keys), strict=True):
             ordered = rank.ordered.get(key) if is_ordered else None
             if ordered is not None:
                 found.append(ordered.mapped_bytes)
@@ -151,6 +148,15 @@ class Evaluator:
                 rank.mapped[key] = place(self._policy, device, rank.question.pool).mapped_bytes
             found.append(rank.mapped[key])
         return tuple(found)
+
+    def _meanings(self, config: Config, keys: Sequence[Hashable]) -> list[int]:
+        """By rank the number of what the strategy asks of it: one for all keys that come to the same there."""
+        strategy: Strategy | None = None
+        for rank, key in zip(self._ranks, keys, strict=True):
+            if key not in rank.meaning:
+                strategy = strategy or self.strategy(config)
+                rank.meaning[key] = rank.numbers.setdefault(rank.asked(strategy), len(rank.numbers))
+        return [rank.meaning[key] for rank, key in zip(self._ranks, keys, strict=True)]
 
     def strategy(self, config: Config) -> Strategy:
         """Some cells are built otherwise where operators are selected for recompute."""
@@ -184,7 +190,7 @@ class Evaluator:
     def _launched(self, config: Config, keys: Sequence[Hashable]) -> list[Launched]:
         return [
             rank.launched[key] if key in rank.launched else rank.predict(self.strategy(config))[1]
-            for rank, key in zip(self._ranks, keys, strict=True)
+            for rank, key in zip(self._ranks, self._meanings(config, keys), strict=True)
         ]
 
     def layer_shares(self, machine: int = 0) -> tuple[LayerShare, ...]:
@@ -219,7 +225,7 @@ class Evaluator:
 
 
 class _Rank:
-    """One trace, and what was asked of it so far, by key."""
+    """One trace, and what was asked of it so far, by number of its ``meaning``."""
 
     def __init__(self, folder: Path, index: int, study: Study, machines: Sequence[Machine], policy: str) -> None:
         self.baselines = RankBaselines(folder, study, policy, machines[0])
@@ -239,11 +245,13 @@ class _Rank:
         self.shared_rows: Ints = np.zeros(0, dtype=np.int64)
         self._few, self._count = run_record.micro_batches(folder)
         self._first, self._second = rounds(self.step.program.names, self._few if self._few < self._count else 0)
-        self.memory: dict[Hashable, RankMemory] = {}
-        self.mapped: dict[Hashable, int] = {}
-        self.ordered: dict[Hashable, Ordered | None] = {}  # None where the trace does not tell the order
-        self.launched: OrderedDict[Hashable, Launched] = OrderedDict()
-        self.devices: OrderedDict[Hashable, Lifetimes] = OrderedDict()
+        self.meaning: dict[Hashable, int] = {}  # by key
+        self.numbers: dict[Hashable, int] = {}  # by `asked`
+        self.memory: dict[int, RankMemory] = {}
+        self.mapped: dict[int, int] = {}
+        self.ordered: dict[int, Ordered | None] = {}  # None where the trace does not tell the order
+        self.launched: Latest[int, Launched] = Latest(_PROGRAMS)
+        self.devices: Latest[int, Lifetimes] = Latest(_DEVICES)
 
     @property
     def scale(self) -> float:
@@ -254,21 +262,25 @@ class _Rank:
     def workspace_bytes(self) -> int:
         return int(with_workspace.workspace(self.question.trace, self._card).size_bytes.max(initial=0))
 
-    def ask(self, key: Hashable | None, strategy: Strategy | None) -> tuple[RankMemory, Launched]:
+    def asked(self, strategy: Strategy) -> Hashable:
+        """What a strategy asks of this rank: equal for those that come to the same."""
+        prepared = self.baselines.prepared(strategy.network)
+        return id(prepared), strategy.options, tuple(plan.meaning for plan in prepared.plans(strategy))
+
+    def ask(self, key: int | None, strategy: Strategy | None) -> tuple[RankMemory, Launched]:
         ordered = None if key is None else self.ordered.get(key)
         if key is not None and key in self.memory and key in self.launched:
-            self.launched.move_to_end(key)
             return self.memory[key] if ordered is None else ordered.memory, self.launched[key]
         assert strategy is not None
         found, launched = self.predict(strategy)
         memory = RankMemory.of(found)
         if key is not None:
             self.memory[key] = memory
-            _keep(self.launched, key, launched, _PROGRAMS)
-            _keep(self.devices, key, found.device, _DEVICES)
+            self.launched[key] = launched
+            self.devices[key] = found.device
         return memory if ordered is None else ordered.memory, launched
 
-    def order(self, key: Hashable, strategy: Strategy, policy: str) -> None:
+    def order(self, key: int, strategy: Strategy, policy: str) -> None:
         graphed = self.baselines.graphed(strategy)
         if graphed.run is None:
             self.ordered[key] = None
@@ -292,9 +304,3 @@ class _Rank:
         own = np.flatnonzero(launched.row < len(at))
         at[launched.row[own][::-1]] = own[::-1]  # of a kernel that runs again the first
         return (self._count - self._few) * float(np.median(ends_us[at[self._second]] - ends_us[at[self._first]]))
-
-
-def _keep(kept: OrderedDict[Hashable, T], key: Hashable, value: T, most: int) -> None:
-    kept[key] = value
-    if len(kept) > most:
-        kept.popitem(last=False)

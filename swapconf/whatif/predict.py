@@ -136,8 +136,7 @@ def schedule(prepared: PlacedBaseline, strategy: Strategy, slack: Slack | None =
 
 def _rerun(prepared: PlacedBaseline, strategy: Strategy) -> _Rerun:
     owns = _parted(prepared, strategy)
-    options = strategy.swap_on, strategy.lazy_inline, *strategy.recompute_options.items()
-    key = options, tuple(plan.recomputed for plan in prepared.plans(strategy)), tuple(owns)
+    key = strategy.options, tuple(plan.recomputed for plan in prepared.plans(strategy)), tuple(owns)
     if key not in prepared.reruns:
         prepared.reruns[key] = _runs_again(prepared, strategy, owns)
     found: _Rerun = prepared.reruns[key]
