@@ -79,6 +79,7 @@ class Evaluator:
             rank.shared_rows = np.array(sorted(rank.shared), dtype=np.int64)
         self._networks: dict[bool, Network] = {}
         self._plans: Plans = {}
+        self._latest: tuple[Config, Strategy] | None = None
         self.calls = 0
 
     @property
@@ -109,26 +110,27 @@ class Evaluator:
             keys: By rank; equal keys say that what the strategy does with the layers of that rank is equal. None: it is
                 not known.
         """
-        strategy: Strategy | None = None
         memory, launched = [], []
-        known = self._meanings(config, keys) if keys is not None else [None] * len(self._ranks)
-        for rank, key in zip(self._ranks, known, strict=True):
-            if key is None or key not in rank.memory or key not in rank.launched:
-                strategy = strategy or self.strategy(config)
+        for rank, key in zip(self._ranks, keys or [None] * len(self._ranks), strict=True):
+            meaning = None if key is None else self._meaning(rank, key, config)
+            if meaning is None or meaning not in rank.memory or meaning not in rank.launched:
                 self.calls += 1
-            found = rank.ask(key, strategy)
-            memory.append(found[0])
+                found = rank.ask(meaning, self.strategy(config))
+            else:
+                found = rank.memory[meaning], rank.launched[meaning]
+            ordered = None if key is None else rank.ordered.get(key)
+            memory.append(found[0] if ordered is None else ordered.memory)
             launched.append(found[1])
         return Evaluation(ranks=tuple(memory), step_us=self._step_us(launched, machine))
 
     def order(self, config: Config, keys: Sequence[Hashable]) -> None:
         """Predict the memory of a strategy in the order in which MindSpore itself would launch its kernels, which takes
         several times as long; `evaluate` and `with_fragments_bytes` tell that from now on."""
-        strategy: Strategy | None = None
-        for rank, key in zip(self._ranks, self._meanings(config, keys), strict=True):
-            if key not in rank.ordered:
-                strategy = strategy or self.strategy(config)
-                rank.order(key, strategy, self._policy)
+        for rank, key in zip(self._ranks, keys, strict=True):
+            meaning = self._meaning(rank, key, config)
+            if meaning not in rank.orders:
+                rank.order(meaning, self.strategy(config), self._policy)
+            rank.ordered[key] = rank.orders[meaning]
 
     def with_fragments_bytes(
         self, config: Config, keys: Sequence[Hashable], *, is_ordered: bool = True
@@ -136,30 +138,34 @@ class Evaluator:
         """By rank, what MindSpore's pool (or the evaluator's policy) needs for what `evaluate` predicts. Without
         ``is_ordered`` as it was before `order`, for differences between strategies."""
         found = []
-        for rank, key in zip(self._ranks, self._meanings(config, keys), strict=True):
+        for rank, key in zip(self._ranks, keys, strict=True):
             ordered = rank.ordered.get(key) if is_ordered else None
             if ordered is not None:
                 found.append(ordered.mapped_bytes)
                 continue
-            if key not in rank.mapped:
-                device = rank.devices.get(key)
+            meaning = self._meaning(rank, key, config)
+            if meaning not in rank.mapped:
+                device = rank.devices.get(meaning)
                 if device is None:
                     device = rank.predict(self.strategy(config))[0].device
-                rank.mapped[key] = place(self._policy, device, rank.question.pool).mapped_bytes
-            found.append(rank.mapped[key])
+                rank.mapped[meaning] = place(self._policy, device, rank.question.pool).mapped_bytes
+            found.append(rank.mapped[meaning])
         return tuple(found)
 
-    def _meanings(self, config: Config, keys: Sequence[Hashable]) -> list[int]:
-        """By rank the number of what the strategy asks of it: one for all keys that come to the same there."""
-        strategy: Strategy | None = None
-        for rank, key in zip(self._ranks, keys, strict=True):
-            if key not in rank.meaning:
-                strategy = strategy or self.strategy(config)
-                rank.meaning[key] = rank.numbers.setdefault(rank.asked(strategy), len(rank.numbers))
-        return [rank.meaning[key] for rank, key in zip(self._ranks, keys, strict=True)]
+    def _meaning(self, rank: _Rank, key: Hashable, config: Config) -> int:
+        """The number of what a strategy asks of a rank: one for all keys that come to the same."""
+        if key not in rank.meanings:
+            rank.meanings[key] = rank.numbers.setdefault(rank.asked(self.strategy(config)), len(rank.numbers))
+        return rank.meanings[key]
 
     def strategy(self, config: Config) -> Strategy:
-        """Some cells are built otherwise where operators are selected for recompute."""
+        """That of the latest config is known. Some cells are built otherwise where operators are selected for
+        recompute."""
+        if self._latest is None or self._latest[0] is not config:
+            self._latest = config, self._expanded(config)
+        return self._latest[1]
+
+    def _expanded(self, config: Config) -> Strategy:
         selects = bool(config.recompute.select)
         if selects not in self._networks:
             network = network_of(config, self._study.versions, self._study.settings.families)
@@ -189,8 +195,9 @@ class Evaluator:
 
     def _launched(self, config: Config, keys: Sequence[Hashable]) -> list[Launched]:
         return [
-            rank.launched[key] if key in rank.launched else rank.predict(self.strategy(config))[1]
-            for rank, key in zip(self._ranks, self._meanings(config, keys), strict=True)
+            rank.launched[meaning] if meaning in rank.launched else rank.predict(self.strategy(config))[1]
+            for rank, key in zip(self._ranks, keys, strict=True)
+            for meaning in [self._meaning(rank, key, config)]
         ]
 
     def layer_shares(self, machine: int = 0) -> tuple[LayerShare, ...]:
@@ -225,7 +232,7 @@ class Evaluator:
 
 
 class _Rank:
-    """One trace, and what was asked of it so far, by number of its ``meaning``."""
+    """One trace, and what was asked of it so far, by the number of its meaning."""
 
     def __init__(self, folder: Path, index: int, study: Study, machines: Sequence[Machine], policy: str) -> None:
         self.baselines = RankBaselines(folder, study, policy, machines[0])
@@ -245,11 +252,12 @@ class _Rank:
         self.shared_rows: Ints = np.zeros(0, dtype=np.int64)
         self._few, self._count = run_record.micro_batches(folder)
         self._first, self._second = rounds(self.step.program.names, self._few if self._few < self._count else 0)
-        self.meaning: dict[Hashable, int] = {}  # by key
+        self.meanings: dict[Hashable, int] = {}  # by key
         self.numbers: dict[Hashable, int] = {}  # by `asked`
         self.memory: dict[int, RankMemory] = {}
         self.mapped: dict[int, int] = {}
-        self.ordered: dict[int, Ordered | None] = {}  # None where the trace does not tell the order
+        self.orders: dict[int, Ordered | None] = {}  # None where the trace does not tell the order
+        self.ordered: dict[Hashable, Ordered | None] = {}  # by key: of those that `order` was asked for
         self.launched: Latest[int, Launched] = Latest(_PROGRAMS)
         self.devices: Latest[int, Lifetimes] = Latest(_DEVICES)
 
@@ -267,27 +275,21 @@ class _Rank:
         prepared = self.baselines.prepared(strategy.network)
         return id(prepared), strategy.options, tuple(plan.meaning for plan in prepared.plans(strategy))
 
-    def ask(self, key: int | None, strategy: Strategy | None) -> tuple[RankMemory, Launched]:
-        ordered = None if key is None else self.ordered.get(key)
-        if key is not None and key in self.memory and key in self.launched:
-            return self.memory[key] if ordered is None else ordered.memory, self.launched[key]
-        assert strategy is not None
+    def ask(self, meaning: int | None, strategy: Strategy) -> tuple[RankMemory, Launched]:
         found, launched = self.predict(strategy)
         memory = RankMemory.of(found)
-        if key is not None:
-            self.memory[key] = memory
-            self.launched[key] = launched
-            self.devices[key] = found.device
-        return memory if ordered is None else ordered.memory, launched
+        if meaning is not None:
+            self.memory[meaning], self.launched[meaning], self.devices[meaning] = memory, launched, found.device
+        return memory, launched
 
-    def order(self, key: int, strategy: Strategy, policy: str) -> None:
+    def order(self, meaning: int, strategy: Strategy, policy: str) -> None:
         graphed = self.baselines.graphed(strategy)
         if graphed.run is None:
-            self.ordered[key] = None
+            self.orders[meaning] = None
             return
         found = graphed.predict(strategy)
         mapped = place(policy, found.device, self.baselines.asked(strategy).pool).mapped_bytes
-        self.ordered[key] = Ordered(memory=RankMemory.of(found), mapped_bytes=mapped)
+        self.orders[meaning] = Ordered(memory=RankMemory.of(found), mapped_bytes=mapped)
 
     def predict(self, strategy: Strategy) -> tuple[Prediction, Launched]:
         prepared, one = self.baselines.prepared(strategy.network), self.baselines.one_step(strategy.network)
