@@ -273,7 +273,7 @@ class _Rank:
     def asked(self, strategy: Strategy) -> Hashable:
         """What a strategy asks of this rank: equal for those that come to the same."""
         prepared = self.baselines.prepared(strategy.network)
-        return id(prepared), strategy.options, tuple(plan.meaning for plan in prepared.plans(strategy))
+        return strategy.network.templates, strategy.options, tuple(plan.meaning for plan in prepared.plans(strategy))
 
     def ask(self, meaning: int | None, strategy: Strategy) -> tuple[RankMemory, Launched]:
         found, launched = self.predict(strategy)
