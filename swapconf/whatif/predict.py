@@ -114,7 +114,8 @@ def schedule(prepared: PlacedBaseline, strategy: Strategy, slack: Slack | None =
     """Positions of all that is launched; `prediction` turns them into memory, `predicted_program` into a program."""
     baseline, rerun = prepared.baseline, _rerun(prepared, strategy)
     program, sites = rerun.program, rerun.marks.sites
-    actions = replace(rerun.marks.actions, prefetch=prefetches(sites, strategy))
+    actions = rerun.marks.actions
+    actions = replace(actions, prefetch=prefetches(sites, strategy, actions.again))
     reach = np.where(program.site >= 0, actions.prefetch[program.site], -1)
     moving = (reach >= 0) & ~rerun.staying
     unread = _unread(baseline, rerun.unread, actions)

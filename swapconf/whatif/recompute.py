@@ -155,7 +155,8 @@ def tied(
     again. So it is with the sum of a layer that is handed on in a state anyway, as in Qwen3 (in 4 of 4 runs); one that
     is not, as of dense layers of DeepSeek-V3, is seen to move also where a region begins with it, but not in
     pipelines, nor where no layer has experts (TeleChat3). The cast at the end of such a layer without experts it sees,
-    where a cast begins the next (measured: Qwen3 and TeleChat3 with a residual in 32 bits)."""
+    where a cast begins the next, which is recomputed as a whole, or is handed the first in no state (measured: Qwen3
+    and TeleChat3 with a residual in 32 bits)."""
     kernels, (reader, face) = baseline.kernels, baseline.edges
     passing = kernels.passing
     again = np.zeros(len(passing), dtype=np.bool_)
@@ -179,7 +180,8 @@ def tied(
     stateful &= program.again & (program.face >= 0) & bool(sums.any())
     if not baseline.is_piped:
         twice = (baseline.layer_casts & ~baseline.with_experts)[source] & baseline.layer_casts[program.reader]
-        found &= ~(twice & elsewhere)
+        wholly = _of_layers(baseline, whole)[program.reader]
+        found &= ~(twice & elsewhere & (wholly | ~baseline.waits_for_state[source]))
     found |= stateful
     later = (program.again & ~through) | kernels.backward[program.reader]
     found &= baseline.twin[program.reader] < 0

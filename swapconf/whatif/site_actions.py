@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from swapconf.decide.strategy import Keep, LayerStrategy, Recompute, Strategy
+from swapconf.decide.strategy import Keep, LayerStrategy, Recompute, Strategy, Swap
 from swapconf.trace.columns import Flags, Ints
 from swapconf.upstream.primitives import MAKE_SEVERAL, NORM, RESHAPE
 from swapconf.upstream.scopes import descends
@@ -76,21 +76,21 @@ def site_actions(sites: Sites, strategy: Strategy) -> SiteActions:
         excluded=_among(left, sites),
         left_out=frozenset(left),
         handed_on=_among(handed, sites),
-        prefetch=prefetches(sites, strategy),
+        prefetch=prefetches(sites, strategy, again),
         cell=cell,
         cells=tuple(cells),
         roots={layer: frozenset(found) for layer, found in roots.items()},
     )
 
 
-def prefetches(sites: Sites, strategy: Strategy) -> Ints:
-    """[sites], and one more for none: that of what moves, -1 for the rest."""
+def prefetches(sites: Sites, strategy: Strategy, again: Flags) -> Ints:
+    """[sites], and one more for none: that of what moves, -1 for the rest. ``again``: runs again, and so never moves."""
     found = np.full(len(sites.names) + 1, -1, dtype=np.int64)
     for entry in strategy.layers:
         for path, prefetch in entry.plan.prefetches.items():
             found[sites.row_of.get((entry.layer.name, path), -1)] = prefetch
     found[-1] = -1
-    return found
+    return np.where(again, -1, found)
 
 
 def _asked_beside(strategy: Strategy) -> dict[tuple[str, str], LayerStrategy]:
@@ -104,10 +104,10 @@ def _asked_beside(strategy: Strategy) -> dict[tuple[str, str], LayerStrategy]:
 
 
 def _is_marked(entry: LayerStrategy, path: str) -> bool:
-    """A Reshape of which the recompute of communication is asked for, and that nothing else is decided for: MindSpore
+    """A Reshape of which the recompute of communication is asked for, and that is not recomputed otherwise: MindSpore
     replaces it by what parallelism makes of it, and marks all of that (StepReplaceOp)."""
     decision = entry.plan.decisions.get(path)
-    is_free = decision is not None and isinstance(decision.action, Keep)
+    is_free = decision is not None and isinstance(decision.action, (Keep, Swap))
     return is_free and entry.layer.template.by_path[path].type == RESHAPE
 
 

@@ -13,7 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
-from swapconf.trace.launch_graph import ITEM, LOAD, NO_NODE, STATE, TUPLE
+from swapconf.trace.launch_graph import DEPEND, ITEM, LOAD, NO_NODE, STATE, TUPLE
 from swapconf.upstream.scopes import descends
 from swapconf.whatif.graph.asked import NO_CELL, Asked
 from swapconf.whatif.graph.nodes import Nodes
@@ -55,14 +55,16 @@ class AttentionStates:
         has_loss, with_call = self.states.has_loss, self._with_call()
         for batch in baseline.batches:
             is_called, last = not has_loss and _CALLED in self.asked.plan.marks.actions.cells, NO_NODE
+            since = 0
             for number in batch:
-                is_called |= has_loss and number in with_call
+                if has_loss and number in with_call and not is_called:
+                    is_called, since = True, with_call[number]
                 handed = self._handed_out(number) if number in free else []
                 if not handed:
                     continue
                 behind = self.nodes.add(STATE, (last, self.nodes.add(TUPLE, handed)))
                 for load, home in free[number]:
-                    if not is_called:
+                    if not is_called or self.states.reading[load][1] < since:
                         self.states.set(load, self._state_before(load))
                     elif home.startswith(_BEHIND) or (home.endswith(_PROJECTION) and not self._is_inside(number)):
                         self.states.set(load, behind)
@@ -75,9 +77,13 @@ class AttentionStates:
         inputs = self.asked.run.graph.inputs[load]
         return inputs[1] if len(inputs) > 1 else NO_NODE
 
-    def _with_call(self) -> set[int]:
-        """Passes in which a recomputed cell is called."""
-        return set(self.asked.prepared.baseline.kernels.passing[self.asked.called != NO_CELL].tolist())
+    def _with_call(self) -> dict[int, int]:
+        """By pass in which a recomputed cell is called the first kernel from which on that counts: all, but for a cell
+        that reads no parameter what is behind its beginning."""
+        passing = self.asked.prepared.baseline.kernels.passing
+        inside = np.flatnonzero((self.asked.root != NO_CELL) & (passing >= 0))
+        found = dict(zip(passing[inside][::-1].tolist(), inside[::-1].tolist(), strict=True))
+        return found | dict.fromkeys(passing[self.asked.called != NO_CELL].tolist(), 0)
 
     def _in_no_state(self) -> dict[int, list[tuple[int, str]]]:
         """By pass (Load, the cell that reads it)."""
@@ -89,8 +95,10 @@ class AttentionStates:
 
     def _has_own_state(self, load: int) -> bool:
         state = self.states.state(load)
+        if state == NO_NODE or self.nodes.primitive[state] == DEPEND:
+            return False
         is_known = state < self.nodes.count and self.nodes.primitive[state] == STATE
-        return state != NO_NODE and not (is_known and self.states.is_embedding(state))
+        return not (is_known and self.states.is_embedding(state))
 
     def _handed_out(self, number: int) -> list[int]:
         """Query, key and value of a pass."""

@@ -69,7 +69,7 @@ class Captures:
                 return False
             if first[entry] != NO_NODE and self.nodes.primitive[first[entry]] in _LATER:
                 return first[entry] in handed.explained
-            return entry in original or first[entry] in handed.explained or first[entry] not in handed.known
+            return first[entry] in handed.explained or first[entry] not in handed.known
 
         early = [entry for entry in held[1:] if entry not in late]
         free = sorted(filter(is_free, early), key=lambda entry: rank[made[entry]])

@@ -14,9 +14,9 @@ from swapconf.whatif.graph.again import Again
 from swapconf.whatif.graph.asked import NO_CELL, Asked
 from swapconf.whatif.graph.cell_states import CellStates
 from swapconf.whatif.graph.constants import Constants
-from swapconf.whatif.graph.copy_constants import rows_of_copies
 from swapconf.whatif.graph.doubled import doubled
 from swapconf.whatif.graph.gates import Gates
+from swapconf.whatif.graph.literals import rows_of_literals
 from swapconf.whatif.graph.moves import Moves
 from swapconf.whatif.graph.nodes import COPY, Nodes
 from swapconf.whatif.graph.prefetch import prefetched
@@ -118,6 +118,7 @@ class _Building:
         back = {node: window for (window, _), node in self._moves.back.items()}
         prefetched(self._nodes, self._run, windows.prefetch, back)
         again = self._again.kernel_of | self._constants.kernel_of
+        literals = rows_of_literals(self._asked, self._moves, self._again.kernel_of.values())
         return StrategyGraph(
             run=self._run,
             nodes=self._nodes,
@@ -130,7 +131,7 @@ class _Building:
             norms=frozenset(self._again.norms),
             adds=frozenset(self._again.adds),
             weights=self._again.weights | self._slices.rows,
-            constants=[*self._constants.rows(), *rows_of_copies(self._asked, self._moves)],
+            constants=[*self._constants.rows(), *literals],
         )
 
     def _double(self) -> None:
