@@ -34,7 +34,7 @@ class PlacedBaseline:
 
     @cached_property
     def reruns(self) -> Latest[Hashable, Any]:
-        """What the latest strategies run again; see `predict.schedule`."""
+        """What the latest strategies run again; see `rerun_of`."""
         return Latest(_RERUNS)
 
     def plans(self, strategy: Strategy) -> tuple[LayerPlan, ...]:

@@ -84,7 +84,7 @@ def site_actions(sites: Sites, strategy: Strategy) -> SiteActions:
 
 
 def prefetches(sites: Sites, strategy: Strategy, again: Flags) -> Ints:
-    """[sites], and one more for none: that of what moves, -1 for the rest. ``again``: runs again, and so never moves."""
+    """[sites], and one more for none: that of what moves, -1 for the rest. ``again``: what runs again never moves."""
     found = np.full(len(sites.names) + 1, -1, dtype=np.int64)
     for entry in strategy.layers:
         for path, prefetch in entry.plan.prefetches.items():

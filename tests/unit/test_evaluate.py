@@ -16,7 +16,7 @@ from swapconf.config.config import Config
 from swapconf.decide.strategy import Strategy
 from swapconf.plan.modes import RECOMPUTED, Atom, Mode, config_of, uniform
 from swapconf.trace.launch_graph import LaunchGraph
-from swapconf.whatif import predict
+from swapconf.whatif import rerun
 from swapconf.whatif.evaluate import Evaluator
 from swapconf.whatif.evaluation import Ordered
 from swapconf.whatif.graph.predict import GraphedBaseline
@@ -157,13 +157,13 @@ def test_what_runs_again_is_worked_out_once_for_all_that_move_other_things(monke
     modes = [frozenset({Atom("recompute", "feed_forward"), Atom("swap", "attention", far)}) for far in (1, 10, 30)]
     modes += [frozenset({Atom("recompute", "feed_forward"), Atom("swap", "attention_norm", 10)})]
     apart = [Evaluator([NONE], study(), machines()).evaluate(strategy(mode)) for mode in modes]
-    made, whole = predict._runs_again, list[object]()
+    made, whole = rerun._runs_again, list[object]()
 
-    def counted(prepared: PlacedBaseline, asked: Strategy, owns: Sequence[Own]) -> predict._Rerun:
+    def counted(prepared: PlacedBaseline, asked: Strategy, owns: Sequence[Own]) -> rerun.Rerun:
         whole.append(asked)
         return made(prepared, asked, owns)
 
-    monkeypatch.setattr(predict, "_runs_again", counted)
+    monkeypatch.setattr(rerun, "_runs_again", counted)
     fresh = Evaluator([NONE], study(), machines())
     assert [fresh.evaluate(strategy(mode)) for mode in modes] == apart
     assert len(whole) == 1
