@@ -30,13 +30,14 @@ class SiteActions:
             cell has no output that is kept (measured with MindSpore 2.9.0).
         roots: By layer name, the operators whose recompute was asked for.
         comm: The recompute of its communication was asked for; ``beside``: of all for which it was, by layer name and
-            path.
+            path; ``replaced``: of a Reshape, which MindSpore then marks itself.
         excluded: Its recompute is excluded; ``left_out``: all whose recompute is, by layer name and path.
         handed_on: A recomputed cell without operators hands on its first output.
     """
 
     again: Flags
     comm: Flags
+    replaced: Flags
     beside: frozenset[tuple[str, str]]
     excluded: Flags
     left_out: frozenset[tuple[str, str]]
@@ -75,6 +76,7 @@ def site_actions(sites: Sites, strategy: Strategy) -> SiteActions:
     return SiteActions(
         again=again,
         comm=_among(asked.keys(), sites),
+        replaced=_among({name for name, entry in asked.items() if _is_reshape(entry, name[1])}, sites),
         beside=frozenset(asked),
         excluded=_among(left, sites),
         left_out=frozenset(left),
@@ -101,7 +103,11 @@ def _is_marked(entry: LayerStrategy, path: str) -> bool:
     replaces it by what parallelism makes of it, and marks all of that (StepReplaceOp)."""
     decision = entry.plan.decisions.get(path)
     is_free = decision is not None and isinstance(decision.action, (Keep, Swap))
-    return is_free and entry.layer.template.by_path[path].type == RESHAPE
+    return is_free and _is_reshape(entry, path)
+
+
+def _is_reshape(entry: LayerStrategy, path: str) -> bool:
+    return entry.layer.template.by_path[path].type == RESHAPE
 
 
 def _among(asked: Set[tuple[str, str]], sites: Sites) -> Flags:
@@ -248,7 +254,7 @@ def copied_unread(baseline: Baseline, sites: Sites, actions: SiteActions, read: 
     the last layers, in some before, in none); in steps of one micro-batch one that a cast reads only where the
     attention of a later layer is recomputed, without the layer around it (in 4 of 4 runs; in none of 5 otherwise).
     """
-    viewed = (sites.of_viewed >= 0) & (actions.again | actions.comm)[sites.of_viewed]
+    viewed = (sites.of_viewed >= 0) & (actions.again | actions.replaced)[sites.of_viewed]
     found = np.where(viewed, sites.of_node, sites.of_unread)
     found = np.where(_read_for_a_type(baseline, asked_alone(sites, actions)), sites.of_node, found)
     found = np.where(_redistributed(baseline, sites, actions), sites.of_node, found)
