@@ -22,8 +22,8 @@ RELEASE = Release(
             value=True,
             for_earlier=True,
             source=phrase(
-                'select_recompute of flash attention of ChatGLM ends with "PrimFunc_Reshape init failed", in six layouts '
-                "of six with lazy inline, and in none of one without"
+                'select_recompute of flash attention of ChatGLM ends with "PrimFunc_Reshape init failed", in six '
+                "layouts of six with lazy inline, and in none of one without"
             ),
         ),
         "prefetch_two_copies_from": FactValue(
