@@ -149,14 +149,17 @@ class LayerPlan:
 
     @cached_property
     def recomputed(self) -> Hashable:
-        """Equal for plans that run the same again, whatever moves."""
+        """Equal for plans that run the same again, whatever moves. A primitive may be asked for by its own name, too,
+        although a cell around it decides."""
         asked = {
             path: action
             for path, action in self.actions().items()
             if isinstance(action, Recompute) or path in self.comm_recompute
         }
         told: tuple[Mapping[str, Hashable], ...] = asked, self.handed_on, self.comm_recompute
-        return self.excluded, *(frozenset(one.items()) for one in told)
+        named = {(one.request.kind, one.request.operator, one.void is None) for one in self.outcomes}
+        of_primitives = frozenset(one for one in named if one[1] in self.decisions and one[0] != "op_swap")
+        return self.excluded, of_primitives, *(frozenset(one.items()) for one in told)
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,9 @@ _OF_ROUTER = ("AllGather", "Cast")  # what the Reshape reads that a router has i
 _ACTIVATION = ".activation_func"
 _BEHIND_FLASH = ".dense"  # in GLM
 _FLASH, _NORM = "FlashAttentionScore", "norm"
+_MIRROR, _SHARDED = "_Mirror", "StepAllGather"  # adds up gradients, also for the parallel optimizer
+_LARGE = 16  # times a norm
+_EMBEDDINGS = 2  # with the output layer
 
 
 def changes_layout(baseline: Baseline, sites: Sites) -> Flags:
@@ -50,10 +53,19 @@ def redistributed(baseline: Baseline, sites: Sites, network: Network) -> Flags:
                 functions.add(reader)
     found[list(functions)] = False
     in_pieces = any(layer.interleave for layer in network.layers)
-    run_again = in_pieces | baseline.is_alone
+    run_again = in_pieces | baseline.is_alone | (not _is_data_parallel(baseline))
     if is_split and not baseline.is_piped:
         run_again |= np.array([not cell for cell in kernels.cell], dtype=np.bool_)[baseline.below]
     return np.asarray(found & ~(_again_alone(baseline) & run_again))
+
+
+def _is_data_parallel(baseline: Baseline) -> bool:
+    """Ranks add up the gradients of products, and not those of norms and embeddings alone."""
+    kernels, size_bytes = baseline.kernels, baseline.blocks.size_bytes
+    sent = [(index, kernels.name[index]) for index in np.flatnonzero(kernels.stream != 0).tolist()]
+    summed = [int(size_bytes[made]) for index, name in sent if _MIRROR in name for made in baseline.made.get(index, ())]
+    large = sum(one > _LARGE * min(summed) for one in summed)
+    return large > _EMBEDDINGS * baseline.steps or any(_SHARDED in name for _, name in sent)
 
 
 def _is_split(baseline: Baseline) -> bool:

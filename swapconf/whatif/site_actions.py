@@ -18,6 +18,7 @@ _FIRST_OF_MLP = "linear_fc1.reshape"
 _NEXT_NORM = "pre_mlp_layernorm"
 _NEED_NO_VALUE = ("Add", "AddExt", "Cast", "Concat")  # their gradients, of what they read
 _ATTENTION = "self_attention"
+_SUMMED = "AllReduce"
 _TAKE_TUPLES = ("AddN", "Concat", "Stack", "StackExt")
 
 
@@ -30,16 +31,19 @@ class SiteActions:
             cell has no output that is kept (measured with MindSpore 2.9.0).
         roots: By layer name, the operators whose recompute was asked for.
         comm: The recompute of its communication was asked for; ``beside``: of all for which it was, by layer name and
-            path.
+            path; ``replaced``: of a Reshape, which MindSpore then marks itself.
         excluded: Its recompute is excluded; ``left_out``: all whose recompute is, by layer name and path.
+        reshapes: A Reshape whose recompute was asked for by its own name.
         handed_on: A recomputed cell without operators hands on its first output.
     """
 
     again: Flags
     comm: Flags
+    replaced: Flags
     beside: frozenset[tuple[str, str]]
     excluded: Flags
     left_out: frozenset[tuple[str, str]]
+    reshapes: Flags
     handed_on: Flags
     prefetch: Ints
     cell: Ints
@@ -72,9 +76,11 @@ def site_actions(sites: Sites, strategy: Strategy) -> SiteActions:
     return SiteActions(
         again=again,
         comm=_among(asked.keys(), sites),
+        replaced=_among({name for name, entry in asked.items() if _is_reshape(entry, name[1])}, sites),
         beside=frozenset(asked),
         excluded=_among(left, sites),
         left_out=frozenset(left),
+        reshapes=_among(_reshapes_asked_for(strategy), sites),
         handed_on=_among(handed, sites),
         prefetch=prefetches(sites, strategy, again),
         cell=cell,
@@ -93,6 +99,19 @@ def prefetches(sites: Sites, strategy: Strategy, again: Flags) -> Ints:
     return np.where(again, -1, found)
 
 
+def _reshapes_asked_for(strategy: Strategy) -> set[tuple[str, str]]:
+    """Those that an entry of ``select_recompute`` names."""
+    return {
+        (entry.layer.name, outcome.request.operator)
+        for entry in strategy.layers
+        for outcome in entry.plan.outcomes
+        if outcome.void is None
+        and outcome.request.kind == "select_recompute"
+        and outcome.request.operator in entry.layer.template.by_path
+        and _is_reshape(entry, outcome.request.operator)
+    }
+
+
 def _asked_beside(strategy: Strategy) -> dict[tuple[str, str], LayerStrategy]:
     """The operators beside which the recompute of communication is asked for."""
     return {
@@ -108,7 +127,11 @@ def _is_marked(entry: LayerStrategy, path: str) -> bool:
     replaces it by what parallelism makes of it, and marks all of that (StepReplaceOp)."""
     decision = entry.plan.decisions.get(path)
     is_free = decision is not None and isinstance(decision.action, (Keep, Swap))
-    return is_free and entry.layer.template.by_path[path].type == RESHAPE
+    return is_free and _is_reshape(entry, path)
+
+
+def _is_reshape(entry: LayerStrategy, path: str) -> bool:
+    return entry.layer.template.by_path[path].type == RESHAPE
 
 
 def _among(asked: Set[tuple[str, str]], sites: Sites) -> Flags:
@@ -186,6 +209,18 @@ def reshapes_alone(sites: Sites, strategy: Strategy) -> Flags:
     )
 
 
+def _summed_for_reshapes(baseline: Baseline, sites: Sites, actions: SiteActions) -> Flags:
+    """[kernels] sums over ranks that a Reshape reads whose recompute was asked for by its own name (measured with
+    MindSpore 2.9.0: the second product of the network of Qwen3 and of GLM)."""
+    found = np.zeros(len(baseline.kernels), dtype=np.bool_)
+    if actions.reshapes.any():
+        first = np.where(sites.of_merged >= 0, sites.of_merged, sites.of_node)
+        views = np.flatnonzero(baseline.views & actions.reshapes[first] & (baseline.below >= 0))
+        found[baseline.below[views]] = True
+        found &= (baseline.kernels.primitives == _SUMMED) & ~baseline.is_read_again
+    return found
+
+
 def _read_for_a_type(baseline: Baseline, alone: Flags) -> Flags:
     """[kernels] what a node reads that is to run again by itself and of whose output the gradient of a Cast needs to
     know no more than the type, or that of a sum no more than the shape: MindSpore finds that out later than what to
@@ -255,13 +290,14 @@ def copied_unread(baseline: Baseline, sites: Sites, actions: SiteActions, read: 
     the last layers, in some before, in none); in steps of one micro-batch one that a cast reads only where the
     attention of a later layer is recomputed, without the layer around it (in 4 of 4 runs; in none of 5 otherwise).
     """
-    viewed = (sites.of_viewed >= 0) & (actions.again | actions.comm)[sites.of_viewed]
+    viewed = (sites.of_viewed >= 0) & (actions.again | actions.replaced)[sites.of_viewed]
     found = np.where(viewed, sites.of_node, sites.of_unread)
     found = np.where(_read_for_a_type(baseline, asked_alone(sites, actions)), sites.of_node, found)
     found = np.where(_redistributed(baseline, sites, actions), sites.of_node, found)
     found = np.where(_viewed_by_left_out(baseline, sites, actions), sites.of_node, found)
     found = np.where(baseline.read_by(casts_kept(baseline, sites, actions)), sites.of_node, found)
     found = np.where((found >= 0) & ~viewed & _casts_known(baseline, sites, actions), -1, found)
+    found = np.where(_summed_for_reshapes(baseline, sites, actions), sites.of_moved, found)
     given = _given(baseline, sites, actions)
     given[read] = False
     return np.where(given, sites.of_node, found)

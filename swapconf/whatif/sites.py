@@ -220,11 +220,10 @@ class _Assigned:
 
     def _handed_out(self) -> None:
         """A view without a name behind a node is the last of the cell of that; a second one behind it, which reads like
-        it, is that of the cell around. So is a view that the cell around gives its name to, and has no operator for:
-        in it that of the cell within is merged."""
+        it, is that of the cell around. So is a view that the cell around gives its name to: that of the cell within
+        is merged in it."""
         baseline, is_lost = self._baseline, self._kernels.is_lost
         behind = {int(baseline.below[node]): node for node in np.flatnonzero(baseline.views & is_lost).tolist()}
-        named = frozenset(view for view, _ in self.unsaved)
         for node in np.flatnonzero(baseline.views & (self.of_node < 0) & (self._kernels.passing >= 0)).tolist():
             layer, below = self._layer(node), int(baseline.below[node])
             if layer is None or below < 0 or self.of_node[below] < 0:
@@ -233,7 +232,7 @@ class _Assigned:
             if path is None:
                 continue
             around = path.rpartition(".")[0].rpartition(".")[0]
-            if not is_lost[node] and (node in named or self._kernels.cell[node] != around):
+            if not is_lost[node] and self._kernels.cell[node] != around:
                 continue
             self.of_merged[node] = self._site(layer[0], path)
             last = behind.get(node, -1)

@@ -18,6 +18,14 @@ RELEASE = Release(
                 'pointer[prim] is null", in six layouts of six with lazy inline, and in none of seven without'
             ),
         ),
+        "recomputed_flash_attention_crashes": FactValue(
+            value=True,
+            for_earlier=True,
+            source=phrase(
+                'select_recompute of flash attention of ChatGLM ends with "PrimFunc_Reshape init failed", in six '
+                "layouts of six with lazy inline, and in none of one without"
+            ),
+        ),
         "prefetch_two_copies_from": FactValue(
             value=23,
             for_earlier=True,
