@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal, NamedTuple, TypeAlias
@@ -137,6 +137,33 @@ class LayerPlan:
         """See the function of this name."""
         return handed_on(outcome.request for outcome in self.outcomes)
 
+    @cached_property
+    def selected(self) -> frozenset[str]:
+        """Operators that entries of ``select_recompute`` name, whatever else runs them again."""
+        in_effect = (outcome.request for outcome in self.outcomes if outcome.void is None)
+        return frozenset(request.operator for request in in_effect if request.kind == "select_recompute")
+
+    @cached_property
+    def prefetches(self) -> dict[str, int]:
+        """Of what moves."""
+        return {path: action.prefetch for path, action in self.actions().items() if isinstance(action, Swap)}
+
+    @cached_property
+    def meaning(self) -> Hashable:
+        """Equal for plans that ask the same of MindSpore, for whatever reasons."""
+        return frozenset(self.prefetches.items()), self.recomputed
+
+    @cached_property
+    def recomputed(self) -> Hashable:
+        """Equal for plans that run the same again, whatever moves."""
+        asked = {
+            path: action
+            for path, action in self.actions().items()
+            if isinstance(action, Recompute) or path in self.comm_recompute
+        }
+        told: tuple[Mapping[str, Hashable], ...] = asked, self.handed_on, self.comm_recompute
+        return self.excluded, self.selected, *(frozenset(one.items()) for one in told)
+
 
 @dataclass(frozen=True)
 class LayerStrategy:
@@ -162,6 +189,11 @@ class Strategy:
     def operators(self) -> dict[str, dict[str, Operator]]:
         """By name of a layer its operators by path."""
         return {entry.layer.name: entry.layer.template.by_path for entry in self.layers}
+
+    @property
+    def options(self) -> Hashable:
+        """What it asks besides its layers."""
+        return self.swap_on, self.lazy_inline, *self.recompute_options.items()
 
     def actions(self) -> dict[tuple[str, str], Action]:
         """The action at every site (layer name, primitive path)."""

@@ -6,6 +6,7 @@ through in the order of their launches; where that order does not lead to the en
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 
 import numpy as np
@@ -51,15 +52,18 @@ class _Rank:
         self.run_ahead = np.where(ahead >= 0, runs.of_kernel[ahead], len(first)).tolist()
         self.ahead_us = np.where(ahead >= 0, runs.end_us[ahead], 0.0).tolist()
 
-    def ready_us(self) -> float:
-        """When the run that is next could start if nobody else were needed."""
-        run, start = self.here, self.start
-        at: float = start[self.run_ahead[run]] + self.ahead_us[run]
-        for pair in range(self.low[run], self.high[run]):
-            end = start[self.of_run[pair]] + self.after_us[pair]
-            if end > at:
-                at = end
-        return at
+    def reach(self, stop: int) -> None:
+        """Start all runs up to one, each when it could if nobody else were needed, that one, too."""
+        start, of_run, after_us, here = self.start, self.of_run, self.after_us, slice(self.here, stop + 1)
+        columns = self.run_ahead[here], self.ahead_us[here], self.low[here], self.high[here]
+        for run, (ahead, ahead_us, low, high) in enumerate(zip(*columns, strict=True), self.here):
+            at = start[ahead] + ahead_us
+            for pair in range(low, high):
+                end = start[of_run[pair]] + after_us[pair]
+                if end > at:
+                    at = end
+            start[run] = at
+        self.here = min(stop, self.count)
 
     def ends_us(self) -> Floats:
         return np.array(self.start)[self.runs.of_kernel] + self.runs.end_us
@@ -71,6 +75,7 @@ def _done(ranks: Sequence[_Rank], meetings: Sequence[Meeting]) -> bool:
     for number, meeting in enumerate(meetings):
         for which, kernel in meeting:
             meeting_of[which][int(ranks[which].runs.of_kernel[kernel])] = number
+    stops = [[*sorted(mine), rank.count] for mine, rank in zip(meeting_of, ranks, strict=True)]
     missing, at = [len(meeting) for meeting in meetings], [0.0] * len(meetings)
     waiting: dict[int, list[int]] = {}
     going = list(range(len(ranks)))
@@ -78,19 +83,17 @@ def _done(ranks: Sequence[_Rank], meetings: Sequence[Meeting]) -> bool:
         which = going.pop()
         rank, mine = ranks[which], meeting_of[which]
         while rank.here < rank.count:
-            ready = rank.ready_us()
-            number = mine.get(rank.here, -1)
-            if number >= 0:
-                at[number] = max(at[number], ready)
-                missing[number] -= 1
-                if missing[number]:
-                    waiting.setdefault(number, []).append(which)
-                    break
-                ready = at[number]
-                for other in waiting.pop(number, ()):
-                    ranks[other].start[ranks[other].here] = ready
-                    ranks[other].here += 1
-                    going.append(other)
-            rank.start[rank.here] = ready
-            rank.here += 1
+            rank.reach(stops[which][bisect_left(stops[which], rank.here)])
+            if rank.here == rank.count:
+                break
+            number = mine[rank.here]
+            at[number] = max(at[number], rank.start[rank.here])
+            missing[number] -= 1
+            waiting.setdefault(number, []).append(which)
+            if missing[number]:
+                break
+            for other in waiting.pop(number):
+                ranks[other].start[ranks[other].here] = at[number]
+                ranks[other].here += 1
+                going += [other] * (other != which)
     return all(rank.here == rank.count for rank in ranks)

@@ -45,6 +45,11 @@ class Baseline(LaidOut):
         return {}
 
     @cached_property
+    def queues(self) -> dict[tuple[int, bytes], int]:
+        """The same of copies to the host; see `swap.swap`."""
+        return {}
+
+    @cached_property
     def _seen(self) -> Ints:
         return np.asarray(np.unique(self.reads.kernel * (len(self.kernels) + 1) + self.reads.face))
 

@@ -6,11 +6,9 @@ on one stage is predicted anew for that stage only; the caller says so by a key 
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 
@@ -36,6 +34,7 @@ from swapconf.trace.trace import Trace
 from swapconf.upstream.facts import Versions
 from swapconf.whatif import baseline_step
 from swapconf.whatif.evaluation import Evaluation, Launched, Ordered, RankMemory, Waits
+from swapconf.whatif.latest import Latest
 from swapconf.whatif.layer_share import LayerShare, layer_share
 from swapconf.whatif.predict import prediction, schedule
 from swapconf.whatif.predicted_program import predicted_program
@@ -43,8 +42,6 @@ from swapconf.whatif.prediction import Prediction
 from swapconf.whatif.rank_baselines import RankBaselines
 from swapconf.words.findings import Finding
 from swapconf.words.phrases import phrase
-
-T = TypeVar("T")
 
 _PROGRAMS, _DEVICES = 64, 4  # of the latest answers of a rank that are kept whole
 
@@ -82,6 +79,7 @@ class Evaluator:
             rank.shared_rows = np.array(sorted(rank.shared), dtype=np.int64)
         self._networks: dict[bool, Network] = {}
         self._plans: Plans = {}
+        self._latest: tuple[Config, Strategy] | None = None
         self.calls = 0
 
     @property
@@ -112,26 +110,27 @@ class Evaluator:
             keys: By rank; equal keys say that what the strategy does with the layers of that rank is equal. None: it is
                 not known.
         """
-        strategy: Strategy | None = None
         memory, launched = [], []
-        for index, rank in enumerate(self._ranks):
-            key = None if keys is None else keys[index]
-            if key is None or key not in rank.memory or key not in rank.launched:
-                strategy = strategy or self.strategy(config)
+        for rank, key in zip(self._ranks, keys or [None] * len(self._ranks), strict=True):
+            meaning = None if key is None else self._meaning(rank, key, config)
+            if meaning is None or meaning not in rank.memory or meaning not in rank.launched:
                 self.calls += 1
-            found = rank.ask(key, strategy)
-            memory.append(found[0])
+                found = rank.ask(meaning, self.strategy(config))
+            else:
+                found = rank.memory[meaning], rank.launched[meaning]
+            ordered = None if key is None else rank.ordered.get(key)
+            memory.append(found[0] if ordered is None else ordered.memory)
             launched.append(found[1])
         return Evaluation(ranks=tuple(memory), step_us=self._step_us(launched, machine))
 
     def order(self, config: Config, keys: Sequence[Hashable]) -> None:
         """Predict the memory of a strategy in the order in which MindSpore itself would launch its kernels, which takes
         several times as long; `evaluate` and `with_fragments_bytes` tell that from now on."""
-        strategy: Strategy | None = None
         for rank, key in zip(self._ranks, keys, strict=True):
-            if key not in rank.ordered:
-                strategy = strategy or self.strategy(config)
-                rank.order(key, strategy, self._policy)
+            meaning = self._meaning(rank, key, config)
+            if meaning not in rank.orders:
+                rank.order(meaning, self.strategy(config), self._policy)
+            rank.ordered[key] = rank.orders[meaning]
 
     def with_fragments_bytes(
         self, config: Config, keys: Sequence[Hashable], *, is_ordered: bool = True
@@ -144,16 +143,29 @@ class Evaluator:
             if ordered is not None:
                 found.append(ordered.mapped_bytes)
                 continue
-            if key not in rank.mapped:
-                device = rank.devices.get(key)
+            meaning = self._meaning(rank, key, config)
+            if meaning not in rank.mapped:
+                device = rank.devices.get(meaning)
                 if device is None:
                     device = rank.predict(self.strategy(config))[0].device
-                rank.mapped[key] = place(self._policy, device, rank.question.pool).mapped_bytes
-            found.append(rank.mapped[key])
+                rank.mapped[meaning] = place(self._policy, device, rank.question.pool).mapped_bytes
+            found.append(rank.mapped[meaning])
         return tuple(found)
 
+    def _meaning(self, rank: _Rank, key: Hashable, config: Config) -> int:
+        """The number of what a strategy asks of a rank: one for all keys that come to the same."""
+        if key not in rank.meanings:
+            rank.meanings[key] = rank.numbers.setdefault(rank.asked(self.strategy(config)), len(rank.numbers))
+        return rank.meanings[key]
+
     def strategy(self, config: Config) -> Strategy:
-        """Some cells are built otherwise where operators are selected for recompute."""
+        """That of the latest config is known. Some cells are built otherwise where operators are selected for
+        recompute."""
+        if self._latest is None or self._latest[0] is not config:
+            self._latest = config, self._expanded(config)
+        return self._latest[1]
+
+    def _expanded(self, config: Config) -> Strategy:
         selects = bool(config.recompute.select)
         if selects not in self._networks:
             network = network_of(config, self._study.versions, self._study.settings.families)
@@ -183,8 +195,9 @@ class Evaluator:
 
     def _launched(self, config: Config, keys: Sequence[Hashable]) -> list[Launched]:
         return [
-            rank.launched[key] if key in rank.launched else rank.predict(self.strategy(config))[1]
+            rank.launched[meaning] if meaning in rank.launched else rank.predict(self.strategy(config))[1]
             for rank, key in zip(self._ranks, keys, strict=True)
+            for meaning in [self._meaning(rank, key, config)]
         ]
 
     def layer_shares(self, machine: int = 0) -> tuple[LayerShare, ...]:
@@ -219,7 +232,7 @@ class Evaluator:
 
 
 class _Rank:
-    """One trace, and what was asked of it so far, by key."""
+    """One trace, and what was asked of it so far, by the number of its meaning."""
 
     def __init__(self, folder: Path, index: int, study: Study, machines: Sequence[Machine], policy: str) -> None:
         self.baselines = RankBaselines(folder, study, policy, machines[0])
@@ -239,11 +252,14 @@ class _Rank:
         self.shared_rows: Ints = np.zeros(0, dtype=np.int64)
         self._few, self._count = run_record.micro_batches(folder)
         self._first, self._second = rounds(self.step.program.names, self._few if self._few < self._count else 0)
-        self.memory: dict[Hashable, RankMemory] = {}
-        self.mapped: dict[Hashable, int] = {}
-        self.ordered: dict[Hashable, Ordered | None] = {}  # None where the trace does not tell the order
-        self.launched: OrderedDict[Hashable, Launched] = OrderedDict()
-        self.devices: OrderedDict[Hashable, Lifetimes] = OrderedDict()
+        self.meanings: dict[Hashable, int] = {}  # by key
+        self.numbers: dict[Hashable, int] = {}  # by `asked`
+        self.memory: dict[int, RankMemory] = {}
+        self.mapped: dict[int, int] = {}
+        self.orders: dict[int, Ordered | None] = {}  # None where the trace does not tell the order
+        self.ordered: dict[Hashable, Ordered | None] = {}  # by key: of those that `order` was asked for
+        self.launched: Latest[int, Launched] = Latest(_PROGRAMS)
+        self.devices: Latest[int, Lifetimes] = Latest(_DEVICES)
 
     @property
     def scale(self) -> float:
@@ -254,28 +270,26 @@ class _Rank:
     def workspace_bytes(self) -> int:
         return int(with_workspace.workspace(self.question.trace, self._card).size_bytes.max(initial=0))
 
-    def ask(self, key: Hashable | None, strategy: Strategy | None) -> tuple[RankMemory, Launched]:
-        ordered = None if key is None else self.ordered.get(key)
-        if key is not None and key in self.memory and key in self.launched:
-            self.launched.move_to_end(key)
-            return self.memory[key] if ordered is None else ordered.memory, self.launched[key]
-        assert strategy is not None
+    def asked(self, strategy: Strategy) -> Hashable:
+        """What a strategy asks of this rank: equal for those that come to the same."""
+        prepared = self.baselines.prepared(strategy.network)
+        return strategy.network.templates, strategy.options, tuple(plan.meaning for plan in prepared.plans(strategy))
+
+    def ask(self, meaning: int | None, strategy: Strategy) -> tuple[RankMemory, Launched]:
         found, launched = self.predict(strategy)
         memory = RankMemory.of(found)
-        if key is not None:
-            self.memory[key] = memory
-            _keep(self.launched, key, launched, _PROGRAMS)
-            _keep(self.devices, key, found.device, _DEVICES)
-        return memory if ordered is None else ordered.memory, launched
+        if meaning is not None:
+            self.memory[meaning], self.launched[meaning], self.devices[meaning] = memory, launched, found.device
+        return memory, launched
 
-    def order(self, key: Hashable, strategy: Strategy, policy: str) -> None:
+    def order(self, meaning: int, strategy: Strategy, policy: str) -> None:
         graphed = self.baselines.graphed(strategy)
         if graphed.run is None:
-            self.ordered[key] = None
+            self.orders[meaning] = None
             return
         found = graphed.predict(strategy)
         mapped = place(policy, found.device, self.baselines.asked(strategy).pool).mapped_bytes
-        self.ordered[key] = Ordered(memory=RankMemory.of(found), mapped_bytes=mapped)
+        self.orders[meaning] = Ordered(memory=RankMemory.of(found), mapped_bytes=mapped)
 
     def predict(self, strategy: Strategy) -> tuple[Prediction, Launched]:
         prepared, one = self.baselines.prepared(strategy.network), self.baselines.one_step(strategy.network)
@@ -292,9 +306,3 @@ class _Rank:
         own = np.flatnonzero(launched.row < len(at))
         at[launched.row[own][::-1]] = own[::-1]  # of a kernel that runs again the first
         return (self._count - self._few) * float(np.median(ends_us[at[self._second]] - ends_us[at[self._first]]))
-
-
-def _keep(kept: OrderedDict[Hashable, T], key: Hashable, value: T, most: int) -> None:
-    kept[key] = value
-    if len(kept) > most:
-        kept.popitem(last=False)

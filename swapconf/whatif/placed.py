@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
+from swapconf.decide.strategy import LayerPlan, Strategy
 from swapconf.models.network import Network
 from swapconf.trace.columns import Flags, Ints
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.gradient_only import gradient_only
+from swapconf.whatif.latest import Latest
 from swapconf.whatif.lazy_inline import Barrier, barriers
 from swapconf.whatif.merged_views import merged_views
 from swapconf.whatif.redistributed import redistributed
 from swapconf.whatif.sites import Sites, assign
 
 _ONCE = frozenset({"Receive", "TensorMove"})
+_RERUNS = 32  # of the latest strategies that run different things again
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +31,19 @@ class PlacedBaseline:
     baseline: Baseline
     sites: Sites
     network: Network
+
+    @cached_property
+    def reruns(self) -> Latest[Hashable, Any]:
+        """What the latest strategies run again; see `rerun_of`."""
+        return Latest(_RERUNS)
+
+    def plans(self, strategy: Strategy) -> tuple[LayerPlan, ...]:
+        """Of the layers that it has."""
+        return tuple(entry.plan for entry in strategy.layers if entry.layer.name in self._layers)
+
+    @cached_property
+    def _layers(self) -> frozenset[str]:
+        return frozenset(layer for layer, _ in self.sites.names) | {*map(self.baseline.layer_of, self.passes)}
 
     @cached_property
     def is_once(self) -> Flags:

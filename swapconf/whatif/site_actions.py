@@ -54,7 +54,6 @@ class SiteActions:
 def site_actions(sites: Sites, strategy: Strategy) -> SiteActions:
     known = strategy.actions()
     again = np.zeros(len(sites.names) + 1, dtype=np.bool_)
-    prefetch = np.full(len(sites.names) + 1, -1, dtype=np.int64)
     cell = np.full(len(sites.names) + 1, -1, dtype=np.int64)
     cells: dict[str, int] = {}
     roots: dict[str, set[str]] = {}
@@ -67,8 +66,6 @@ def site_actions(sites: Sites, strategy: Strategy) -> SiteActions:
             roots.setdefault(name[0], set()).add(action.root)
             if action.root != name[1]:
                 cells.setdefault(action.root, len(cells))
-        elif isinstance(action, Swap):
-            prefetch[index] = action.prefetch
     for index in np.flatnonzero(again[:-1]).tolist():
         layer, path = sites.names[index]
         around = [root for root in roots[layer] if root in cells and root != path and descends(path, {root})]
@@ -85,7 +82,7 @@ def site_actions(sites: Sites, strategy: Strategy) -> SiteActions:
         left_out=frozenset(left),
         reshapes=_among(_reshapes_asked_for(strategy), sites),
         handed_on=_among(handed, sites),
-        prefetch=prefetch,
+        prefetch=prefetches(sites, strategy, again),
         cell=cell,
         cells=tuple(cells),
         roots={layer: frozenset(found) for layer, found in roots.items()},
@@ -95,14 +92,21 @@ def site_actions(sites: Sites, strategy: Strategy) -> SiteActions:
 def _reshapes_asked_for(strategy: Strategy) -> set[tuple[str, str]]:
     """Those that an entry of ``select_recompute`` names."""
     return {
-        (entry.layer.name, outcome.request.operator)
+        (entry.layer.name, path)
         for entry in strategy.layers
-        for outcome in entry.plan.outcomes
-        if outcome.void is None
-        and outcome.request.kind == "select_recompute"
-        and outcome.request.operator in entry.layer.template.by_path
-        and _is_reshape(entry, outcome.request.operator)
+        for path in entry.plan.selected & entry.layer.template.by_path.keys()
+        if _is_reshape(entry, path)
     }
+
+
+def prefetches(sites: Sites, strategy: Strategy, again: Flags) -> Ints:
+    """[sites], and one more for none: that of what moves, -1 for the rest. ``again``: what runs again never moves."""
+    found = np.full(len(sites.names) + 1, -1, dtype=np.int64)
+    for entry in strategy.layers:
+        for path, prefetch in entry.plan.prefetches.items():
+            found[sites.row_of.get((entry.layer.name, path), -1)] = prefetch
+    found[-1] = -1
+    return np.where(again, -1, found)
 
 
 def _asked_beside(strategy: Strategy) -> dict[tuple[str, str], LayerStrategy]:

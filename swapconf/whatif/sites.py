@@ -75,6 +75,11 @@ class Sites:
         return self.home or baseline.kernels.cell
 
     @cached_property
+    def row_of(self) -> dict[tuple[str, str], int]:
+        """By name its row."""
+        return {name: row for row, name in enumerate(self.names)}
+
+    @cached_property
     def loose(self) -> dict[tuple[str, str], Ints]:
         """Nodes that are no site, by layer name and cell."""
         nodes = np.flatnonzero((self.of_node < 0) & (self.of_place >= 0))

@@ -276,18 +276,25 @@ def _ahead(before: Ints, place: Ints) -> Ints:
 
 
 def _behind(baseline: Baseline, block: Ints, face: Ints) -> Ints:
-    """The kernel behind which each copy to the host runs. Equal kernels between equal copies are looked at once."""
+    """The kernel behind which each copy to the host runs. Equal kernels between equal copies are looked at once, and
+    one between the same copies once for all strategies."""
     copied, is_copied = set(zip(block.tolist(), face.tolist(), strict=True)), np.zeros(len(baseline.kernels), np.bool_)
     is_copied[face] = True
+    nodes, place = np.unique(face, return_inverse=True)
+    copies = np.stack([face, block], axis=1)[np.lexsort((block, face))]
+    bounds = np.searchsorted(copies[:, 0], [nodes, nodes + LONGEST]).T.tolist()
     known: dict[tuple[bytes, bytes], int] = {}
-    places: dict[int, int] = {}
-    for node in np.unique(face).tolist():
+    behind = []
+    for node, (low, high) in zip(nodes.tolist(), bounds, strict=True):
         near = slice(node, node + LONGEST)
         key = baseline.codes[near].tobytes(), is_copied[near].tobytes()
         if key not in known:
-            known[key] = queued(baseline, node, copied) - 1 - node
-        places[node] = node + known[key]
-    return np.array([places[node] for node in face.tolist()], dtype=np.int64)
+            same = node, copies[low:high].tobytes()
+            if same not in baseline.queues:
+                baseline.queues[same] = queued(baseline, node, copied) - 1 - node
+            known[key] = baseline.queues[same]
+        behind.append(node + known[key])
+    return np.array(behind, dtype=np.int64)[place]
 
 
 def _turn(behind: Ints, face: Ints) -> Ints:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -12,11 +13,15 @@ import pytest
 from swapconf.compare import folders
 from swapconf.compare.predicted import of_baseline
 from swapconf.config.config import Config
+from swapconf.decide.strategy import Strategy
 from swapconf.plan.modes import RECOMPUTED, Atom, Mode, config_of, uniform
 from swapconf.trace.launch_graph import LaunchGraph
+from swapconf.whatif import rerun
 from swapconf.whatif.evaluate import Evaluator
+from swapconf.whatif.evaluation import Ordered
 from swapconf.whatif.graph.predict import GraphedBaseline
 from swapconf.whatif.inlined import SWAP_ON
+from swapconf.whatif.parted import Own
 from swapconf.whatif.placed import PlacedBaseline
 from swapconf.whatif.question import Question
 from swapconf.whatif.step_time import step_time
@@ -100,11 +105,70 @@ def test_an_answer_that_is_no_longer_kept_whole_is_given_again() -> None:
     fresh = Evaluator([NONE], study(), machines())
     first = fresh.evaluate(strategy(MODES["operators"]), ["first"])
     for turn in range(70):
-        fresh.evaluate(strategy(MODES["nothing"]), [turn])
+        fresh.evaluate(strategy(frozenset({Atom("swap", "attention", turn + 1)})), [turn])
+    assert fresh.calls == 71
     assert fresh.evaluate(strategy(MODES["operators"]), ["first"]) == first
     assert fresh.with_fragments_bytes(strategy(MODES["operators"]), ["first"]) == fresh.with_fragments_bytes(
         strategy(MODES["operators"]), ["again"]
     )
+
+
+def test_strategies_that_ask_the_same_are_one_question() -> None:
+    """Nothing moves in a layer that is recomputed as a whole."""
+    fresh, plain = Evaluator([NONE], study(), machines()), strategy(RECOMPUTED)
+    other = strategy(RECOMPUTED | {Atom("swap", "attention", 10)})
+    assert fresh.evaluate(plain, ["plain"]).ranks == fresh.evaluate(other, ["other"]).ranks
+    assert fresh.calls == 2  # swap is off in one of them, and on in the other
+    nearer = strategy(RECOMPUTED | {Atom("swap", "attention", 5)})
+    assert fresh.evaluate(nearer, ["nearer"]) == fresh.evaluate(other, ["other"])
+    assert fresh.with_fragments_bytes(nearer, ["nearer"]) == fresh.with_fragments_bytes(other, ["other"])
+    assert fresh.calls == 2
+
+
+def test_strategies_that_swap_otherwise_are_another_question() -> None:
+    fresh = Evaluator([NONE], study(), machines())
+    found = [fresh.evaluate(strategy(frozenset({Atom("swap", "", far)})), [far], 1).step_us for far in (1, 50)]
+    assert fresh.calls == 2
+    assert found[0] > found[1]
+
+
+def test_the_order_is_told_of_those_that_it_was_asked_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    fresh = Evaluator([NONE], study(), machines())
+    mine, other = (strategy(RECOMPUTED | {Atom("swap", "attention", far)}) for far in (5, 10))
+    before = fresh.with_fragments_bytes(other, ["other"])
+    [rank] = fresh._ranks
+    asked = list[int]()
+
+    def in_order(meaning: int, *_: object) -> None:
+        asked.append(meaning)
+        rank.orders[meaning] = Ordered(memory=rank.memory[meaning], mapped_bytes=before[0] + 1)
+
+    monkeypatch.setattr(rank, "order", in_order)
+    assert fresh.evaluate(mine, ["mine"]) == fresh.evaluate(other, ["other"])
+    fresh.order(mine, ["mine"])
+    assert fresh.with_fragments_bytes(mine, ["mine"]) == (before[0] + 1,)
+    assert fresh.with_fragments_bytes(other, ["other"]) == before
+    fresh.order(other, ["other"])
+    assert fresh.with_fragments_bytes(other, ["other"]) == (before[0] + 1,)
+    assert len(asked) == 1
+
+
+def test_what_runs_again_is_worked_out_once_for_all_that_move_other_things(monkeypatch: pytest.MonkeyPatch) -> None:
+    modes = [frozenset({Atom("recompute", "feed_forward"), Atom("swap", "attention", far)}) for far in (1, 10, 30)]
+    modes += [frozenset({Atom("recompute", "feed_forward"), Atom("swap", "attention_norm", 10)})]
+    apart = [Evaluator([NONE], study(), machines()).evaluate(strategy(mode)) for mode in modes]
+    made, whole = rerun._runs_again, list[object]()
+
+    def counted(prepared: PlacedBaseline, asked: Strategy, owns: Sequence[Own]) -> rerun.Rerun:
+        whole.append(asked)
+        return made(prepared, asked, owns)
+
+    monkeypatch.setattr(rerun, "_runs_again", counted)
+    fresh = Evaluator([NONE], study(), machines())
+    assert [fresh.evaluate(strategy(mode)) for mode in modes] == apart
+    assert len(whole) == 1
+    fresh.evaluate(strategy(frozenset({Atom("recompute", "attention"), Atom("swap", "attention_norm", 10)})))
+    assert len(whole) == 2
 
 
 @pytest.mark.parametrize("name", MODES)

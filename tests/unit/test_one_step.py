@@ -103,16 +103,18 @@ def test_one_step_in_all_steps_is_the_whole_trace(folder: Path, run: Mapping[str
 
 @pytest.mark.parametrize("name", ALIKE[:3])
 def test_what_was_asked_before_changes_nothing(name: str) -> None:
-    """Regions are known from one strategy to the next."""
+    """Regions, what runs again and where copies run are known from one strategy to the next."""
     folder = IN_ORDER / name
     network = study_of(folder / "model.yaml").network
     assert network is not None
     for run in [*json.loads((folder / "strategies.json").read_text()), NOTHING]:
         asked = strategy(folder, run)
-        again = schedule(whole(folder)[0], asked).program
-        anew = schedule(placed(prepare(packed(folder)), network), asked).program
-        assert again.where.tolist() == anew.where.tolist()
-        assert again.inserted.tolist() == anew.inserted.tolist()
+        again = schedule(whole(folder)[0], asked)
+        anew = schedule(placed(prepare(packed(folder)), network), asked)
+        for column in ("where", "inserted"):
+            assert getattr(again.program, column).tolist() == getattr(anew.program, column).tolist()
+        for column in ("block", "prefetch", "copied", "released", "returned", "unread", "underflows", "apart"):
+            assert getattr(again.windows, column).tolist() == getattr(anew.windows, column).tolist()
 
 
 def test_without_a_strategy_nothing_changes() -> None:

@@ -1,0 +1,304 @@
+"""BASELINE + STRATEGY -> RERUN: what runs again, where, and who reads what then, whatever moves."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from swapconf.decide.strategy import LayerPlan, LayerStrategy, Recompute, Strategy
+from swapconf.trace.columns import Flags, Ints
+from swapconf.upstream.scopes import descends
+from swapconf.whatif.baseline import Baseline
+from swapconf.whatif.cell_outputs import cell_outputs, read_by_others
+from swapconf.whatif.cell_primitives import path_among
+from swapconf.whatif.communicated import communicated, gathered_once, of_views_left_out, views_left_out
+from swapconf.whatif.laid_out import SUM
+from swapconf.whatif.lazy_inline import barred
+from swapconf.whatif.loss import head_first
+from swapconf.whatif.not_inlined import left
+from swapconf.whatif.parted import Own, cells_of, flags, kinds, own_views, parted, stand_ins
+from swapconf.whatif.placed import PlacedBaseline
+from swapconf.whatif.recompute import StrategyProgram, recompute, unseen
+from swapconf.whatif.restored import kept_instead, restored
+from swapconf.whatif.shared import remade
+from swapconf.whatif.site_actions import (
+    SiteActions,
+    asked_alone,
+    copied_unread,
+    on_device,
+    reshapes_alone,
+    site_actions,
+    views_named,
+)
+from swapconf.whatif.sites import Sites
+from swapconf.whatif.streams import in_order, sent_ahead
+from swapconf.whatif.told import celled_layers, turned
+from swapconf.whatif.ungated import Covered, covered
+from swapconf.whatif.unscaled import unscaled_by_turns, unscaled_early
+from swapconf.whatif.upfront import upfront
+from swapconf.whatif.weight_copies import WeightCopies, copied
+
+
+@dataclass(frozen=True, kw_only=True)
+class Marks:
+    """What a strategy asks of nodes, before it is known where anything runs.
+
+    Attributes:
+        sites: As they count under this strategy.
+        covered: Which nodes are to run again because of a cell around them.
+        remade: By pass the kernels shared by all layers that run again in that one, and for which of their cells.
+        owns: What some users have for themselves although all share it in the baseline.
+        restored: By kernel of the backward pass that is not launched the one whose output is kept instead.
+        adds: Fused Adds and norms of which only the Add runs again.
+        staying: [kernels] what does not run again, whatever cell around it is recomputed.
+        kept: [kernels] the same, and what a recomputed cell hands out.
+    """
+
+    actions: SiteActions
+    sites: Sites
+    covered: Covered
+    remade: Mapping[int, Mapping[int, Mapping[str, bool]]]
+    owns: Sequence[Own]
+    restored: Mapping[int, int]
+    adds: Collection[int]
+    staying: Flags
+    kept: Flags
+    strategy: Strategy
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rerun:
+    """What strategies have in common that run the same again, whatever moves.
+
+    Attributes:
+        marks: With what one of these strategies asks.
+        staying: [uses] read what no swap moves.
+        unread: [kernels] the site whose swap copies what each makes to the host for nobody, -1 for none.
+        upfront: [kernels] see `upfront`.
+    """
+
+    program: StrategyProgram
+    weights: WeightCopies
+    marks: Marks
+    staying: Flags
+    unread: Ints
+    upfront: Ints
+
+
+def rerun_of(prepared: PlacedBaseline, strategy: Strategy) -> Rerun:
+    """Known from the latest strategies that run the same again."""
+    owns = _parted(prepared, strategy)
+    key = strategy.options, tuple(plan.recomputed for plan in prepared.plans(strategy)), tuple(owns)
+    if key not in prepared.reruns:
+        prepared.reruns[key] = _runs_again(prepared, strategy, owns)
+    found: Rerun = prepared.reruns[key]
+    return found
+
+
+def _runs_again(prepared: PlacedBaseline, strategy: Strategy, owns: Sequence[Own]) -> Rerun:
+    baseline = prepared.baseline
+    actions = site_actions(prepared.sites, strategy)
+    sites = prepared.sites.under(baseline, actions.again)
+    flagged, kept, outputs = _flagged(baseline, sites, actions)
+    flagged[views_left_out(prepared.baseline, sites, actions)] = False
+    flagged |= communicated(baseline, sites, actions.comm | reshapes_alone(sites, strategy))
+    flagged &= ~prepared.is_once
+    staying = np.zeros(len(flagged), dtype=np.bool_)
+    covering = covered(sites, actions.cell, actions.cells, actions.roots)
+    if not strategy.recompute_options.get("mp_comm_recompute", True):
+        staying |= prepared.redistributed & (covering.root >= 0) & ~views_named(baseline, sites, actions)
+        if not strategy.lazy_inline:  # what is merged then, has no mark
+            staying[list(prepared.merged_views)] = False
+    back = restored(baseline, sites, actions, staying)
+    if strategy.lazy_inline:
+        outputs = read_by_others(baseline, outputs, turned(sites, strategy)) if outputs else outputs
+    else:
+        staying |= left(baseline, outputs)
+    flagged &= ~staying
+    adds = _sums_alone(baseline, sites, actions, flagged)
+    flagged[adds] = True
+    outputs = [*outputs, *(block for add in adds for block in baseline.made[add] if block != baseline.made[add][SUM])]
+    kept = [*kept, *np.flatnonzero(staying).tolist()]
+    reads = baseline.reads
+    owned = (sites.of_read >= 0) & (sites.of_node[reads.face] >= 0)
+    owned |= (sites.of_read >= 0) & (sites.of_read != sites.of_moved[reads.face])
+    flagged_read = np.where(
+        owned, actions.again[sites.of_read], flagged[reads.face] & baseline.kernels.backward[reads.kernel]
+    ) & (reads.face >= 0)
+    flagged_read[np.isin(reads.face, kept)] = False  # also a view: what it shows stays with it
+    flagged_read[np.isin(reads.via, list(back)) | np.isin(reads.kernel, list(back))] = False
+    flagged[stand_ins(baseline, sites, flagged_read)] = True
+    flagged &= ~prepared.is_once
+    sums = _kept_sums(baseline, sites, actions, flagged)
+    flagged_read[[row for rows in sums.values() for row in rows]] = False
+    program = head_first(
+        baseline,
+        recompute(
+            baseline,
+            sites.of_read,
+            flagged,
+            flagged_read,
+            sites.of_moved,
+            {norm: int(sites.of_read[rows[0]]) for norm, rows in sums.items()},
+            outputs,
+            covering,
+            own_views(baseline, sites, actions.again, flagged),
+        ),
+    )
+    program = kept_instead(baseline, program, back)
+    if not strategy.lazy_inline:
+        program = unscaled_early(baseline, program)
+    if wanted := _of_all_layers(prepared, strategy):
+        program = remade(baseline, program, wanted)
+    if owns:
+        program = parted(baseline, program, owns)
+    ends = prepared.barriers if strategy.swap_on else ()
+    program = unscaled_by_turns(baseline, barred(program, ends)) if ends else program
+    program, weights = copied(baseline, program, asked_alone(sites, actions))
+    program = in_order(baseline, sent_ahead(baseline, program))
+    program = replace(program, site=gathered_once(baseline, sites, actions, program))
+    whole = {layer for layer, roots in actions.roots.items() if "" in roots}
+    celled = celled_layers(actions, strategy)
+    below = baseline.below
+    # what a Split makes does not move, but a view of it that is an operator does: measured, and so in every catalog
+    splits = baseline.splits | (baseline.views & (sites.of_node < 0) & (below >= 0) & baseline.splits[below])
+    staying_uses = (program.face >= 0) & (splits | on_device(baseline, sites, actions))[program.face]
+    late = (program.again | baseline.kernels.backward[program.reader]) & (program.face >= 0)
+    unread = copied_unread(baseline, sites, actions, np.unique(program.face[late]))
+    return Rerun(
+        program=program,
+        weights=weights,
+        marks=Marks(
+            actions=actions,
+            sites=sites,
+            covered=covering,
+            remade=wanted,
+            owns=owns,
+            restored=back,
+            adds=adds,
+            staying=staying,
+            kept=np.isin(np.arange(len(flagged)), kept),
+            strategy=strategy,
+        ),
+        staying=staying_uses | unseen(baseline, program, whole, celled),
+        unread=np.where(flagged, -1, unread),
+        upfront=upfront(baseline, whole),
+    )
+
+
+def _of_all_layers(prepared: PlacedBaseline, strategy: Strategy) -> dict[int, dict[int, dict[str, bool]]]:
+    """By pass the kernels shared by all layers that are recomputed in that one's, and in which of their cells."""
+    if not prepared.sites.shared:
+        return {}
+    known: dict[LayerPlan, dict[int, dict[str, bool]]] = {}
+    for entry in strategy.layers:
+        if entry.plan not in known:
+            known[entry.plan] = _shared_again(prepared.sites, entry)
+    of_layer = {entry.layer.name: known[entry.plan] for entry in strategy.layers}
+    again = ((number, of_layer.get(prepared.baseline.layer_of(number))) for number in prepared.passes)
+    return {number: kernels for number, kernels in again if kernels}
+
+
+def _shared_again(sites: Sites, entry: LayerStrategy) -> dict[int, dict[str, bool]]:
+    """By kernel shared by all layers in which of its cells it is recomputed in one of them, as far as in any."""
+    operators, found = entry.layer.template.by_path, dict[int, dict[str, bool]]()
+    for kernel, paths in sites.shared:
+        decided = (entry.plan.decisions.get(path_among(path, operators)) for path in paths)
+        again = (one is not None and isinstance(one.action, Recompute) for one in decided)
+        of_cells = dict(zip(cells_of(paths), again, strict=True))
+        if any(of_cells.values()):
+            found[kernel] = of_cells
+    return found
+
+
+def _parted(prepared: PlacedBaseline, strategy: Strategy) -> list[Own]:
+    """What some users have for themselves although all share it in the baseline."""
+    if not prepared.sites.shared:
+        return []
+    known, kernels, shared = flags(strategy), prepared.baseline.kernels, dict(prepared.sites.shared)
+    name, operators = prepared.baseline.layers.name, strategy.operators
+    layers = np.unique(kernels.layer[kernels.passing[kernels.passing >= 0]]).tolist()
+    users = {
+        kernel: {
+            (layer, cell): (name(layer), path_among(path, operators.get(name(layer), ())))
+            for layer in layers
+            for cell, path in zip(cells_of(paths), paths, strict=True)
+        }
+        for kernel, paths in shared.items()
+        if prepared.sites.of_moved[kernel] >= 0  # else it is no operator
+    }
+    found = kinds(
+        prepared.baseline,
+        {kernel: {user: known.get(site) for user, site in sites.items()} for kernel, sites in users.items()},
+    )
+    return [
+        Own(
+            kernel=kernel,
+            users=alike,
+            cells=cells_of(shared[kernel]),
+            site=prepared.sites.row_of.get(users[kernel][min(alike)], -1),
+        )
+        for kernel, alike in found
+    ]
+
+
+def _flagged(baseline: Baseline, sites: Sites, actions: SiteActions) -> tuple[Flags, list[int], list[int]]:
+    """Nodes to run again. What is no site (communication of a sharded primitive) follows the cell around it; the
+    output of the cell that was asked for is kept (``Cell.recompute`` without ``output_recompute``). Also the nodes that
+    are such outputs, and the blocks that are one of a kernel that makes more, as a norm does, which runs again for the
+    rest."""
+    kernels, reads = baseline.kernels, baseline.reads
+    flagged = np.where(sites.of_node >= 0, actions.again[sites.of_node], False)
+    for (layer, cell), nodes in sites.loose.items():
+        flagged[nodes] = descends(cell, actions.roots.get(layer, frozenset()))
+    flagged &= ~of_views_left_out(baseline, sites, actions.excluded)
+    flagged &= (sites.of_merged < 0) | actions.again[sites.of_merged]
+    leaving = (reads.face >= 0) & (kernels.passing[reads.face] >= 0) & ~kernels.backward[reads.kernel]
+    leaving &= kernels.passing[reads.face] != kernels.passing[reads.kernel]
+    leaving &= ~baseline.norms[reads.kernel]  # whose Add is of the layer that it ends
+    flagged[reads.face[leaving]] = False
+    asked = np.where(sites.of_node >= 0, actions.cell[sites.of_node], -1)
+    kept, outputs = cell_outputs(baseline, asked, actions.cells, sites.home)
+    flagged[kept] = False
+    return np.asarray(flagged), kept, outputs
+
+
+def _sums_alone(baseline: Baseline, sites: Sites, actions: SiteActions, flagged: Flags) -> list[int]:
+    """Fused Adds and norms of a layer of which only the Add is to run again: the gradient of the norm reads the sum
+    that is made again (measured with MindSpore 2.9.0: ``add`` of GLM)."""
+    kernels, reads = baseline.kernels, baseline.reads
+    asked = (reads.face >= 0) & baseline.norms[reads.face] & ~flagged[reads.face] & (sites.of_read >= 0)
+    asked &= actions.again[sites.of_read] & kernels.backward[reads.kernel]
+    return [
+        kernel
+        for kernel in np.unique(reads.face[asked]).tolist()
+        if (rows := _of_sum(baseline, sites, kernel))
+        and all(
+            actions.again[sites.of_read[row]] and sites.names[sites.of_read[row]][0] == baseline.layer_of(kernel)
+            for row in rows
+        )
+    ]
+
+
+def _of_sum(baseline: Baseline, sites: Sites, kernel: int) -> list[int]:
+    """The reads of the sum of a fused Add and norm by gradients."""
+    made, reads = baseline.made.get(kernel, []), baseline.reads
+    low, high = np.searchsorted(reads.block, [made[SUM], made[SUM] + 1]) if len(made) > SUM else (0, 0)
+    backward = baseline.kernels.backward
+    return [row for row in range(low, high) if backward[reads.kernel[row]] and sites.of_read[row] >= 0]
+
+
+def _kept_sums(baseline: Baseline, sites: Sites, actions: SiteActions, flagged: Flags) -> dict[int, list[int]]:
+    """By fused Add and norm of which only the norm is to run again, the reads of the sum by gradients. The Add at the
+    end of the layer before never runs again, as its output is the output of that layer."""
+    found: dict[int, list[int]] = {}
+    for kernel in np.flatnonzero(flagged & baseline.norms).tolist():
+        rows = _of_sum(baseline, sites, kernel)
+        owners = {int(sites.of_read[row]) for row in rows}
+        if owners and not any(
+            actions.again[owner] and sites.names[owner][0] == baseline.layer_of(kernel) for owner in owners
+        ):
+            found[kernel] = rows
+    return found
