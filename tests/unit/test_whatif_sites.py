@@ -10,9 +10,10 @@ import pytest
 
 from swapconf.models.network import Layer, LayerTemplate, Network, Operator
 from swapconf.trace.columns import Kernels
+from swapconf.whatif.assigned import assign
 from swapconf.whatif.cell_primitives import CellPrimitives
 from swapconf.whatif.site_actions import SiteActions, copied_unread, on_device
-from swapconf.whatif.sites import Sites, assign
+from swapconf.whatif.sites import Sites
 from tests.unit.baselines import of_kernels
 
 
