@@ -120,10 +120,10 @@ def _asked_beside(strategy: Strategy) -> dict[tuple[str, str], LayerStrategy]:
 
 
 def _is_marked(entry: LayerStrategy, path: str) -> bool:
-    """A Reshape of which the recompute of communication is asked for, and that is not recomputed otherwise: MindSpore
+    """A Reshape of which the recompute of communication is asked for, and that nothing else is decided for: MindSpore
     replaces it by what parallelism makes of it, and marks all of that (StepReplaceOp)."""
     decision = entry.plan.decisions.get(path)
-    is_free = decision is not None and isinstance(decision.action, (Keep, Swap))
+    is_free = decision is not None and isinstance(decision.action, Keep)
     return is_free and _is_reshape(entry, path)
 
 
