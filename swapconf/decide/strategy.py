@@ -138,6 +138,12 @@ class LayerPlan:
         return handed_on(outcome.request for outcome in self.outcomes)
 
     @cached_property
+    def selected(self) -> frozenset[str]:
+        """Operators that entries of ``select_recompute`` name, whatever else runs them again."""
+        in_effect = (outcome.request for outcome in self.outcomes if outcome.void is None)
+        return frozenset(request.operator for request in in_effect if request.kind == "select_recompute")
+
+    @cached_property
     def prefetches(self) -> dict[str, int]:
         """Of what moves."""
         return {path: action.prefetch for path, action in self.actions().items() if isinstance(action, Swap)}
@@ -149,17 +155,14 @@ class LayerPlan:
 
     @cached_property
     def recomputed(self) -> Hashable:
-        """Equal for plans that run the same again, whatever moves. A primitive may be asked for by its own name, too,
-        although a cell around it decides."""
+        """Equal for plans that run the same again, whatever moves."""
         asked = {
             path: action
             for path, action in self.actions().items()
             if isinstance(action, Recompute) or path in self.comm_recompute
         }
         told: tuple[Mapping[str, Hashable], ...] = asked, self.handed_on, self.comm_recompute
-        named = {(one.request.kind, one.request.operator, one.void is None) for one in self.outcomes}
-        of_primitives = frozenset(one for one in named if one[1] in self.decisions and one[0] != "op_swap")
-        return self.excluded, of_primitives, *(frozenset(one.items()) for one in told)
+        return self.excluded, self.selected, *(frozenset(one.items()) for one in told)
 
 
 @dataclass(frozen=True)

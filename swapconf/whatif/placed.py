@@ -12,13 +12,14 @@ import numpy as np
 from swapconf.decide.strategy import LayerPlan, Strategy
 from swapconf.models.network import Network
 from swapconf.trace.columns import Flags, Ints
+from swapconf.whatif.assigned import assign
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.gradient_only import gradient_only
 from swapconf.whatif.latest import Latest
 from swapconf.whatif.lazy_inline import Barrier, barriers
 from swapconf.whatif.merged_views import merged_views
 from swapconf.whatif.redistributed import redistributed
-from swapconf.whatif.sites import Sites, assign
+from swapconf.whatif.sites import Sites
 
 _ONCE = frozenset({"Receive", "TensorMove"})
 _RERUNS = 32  # of the latest strategies that run different things again

@@ -89,6 +89,16 @@ def site_actions(sites: Sites, strategy: Strategy) -> SiteActions:
     )
 
 
+def _reshapes_asked_for(strategy: Strategy) -> set[tuple[str, str]]:
+    """Those that an entry of ``select_recompute`` names."""
+    return {
+        (entry.layer.name, path)
+        for entry in strategy.layers
+        for path in entry.plan.selected & entry.layer.template.by_path.keys()
+        if _is_reshape(entry, path)
+    }
+
+
 def prefetches(sites: Sites, strategy: Strategy, again: Flags) -> Ints:
     """[sites], and one more for none: that of what moves, -1 for the rest. ``again``: what runs again never moves."""
     found = np.full(len(sites.names) + 1, -1, dtype=np.int64)
@@ -97,19 +107,6 @@ def prefetches(sites: Sites, strategy: Strategy, again: Flags) -> Ints:
             found[sites.row_of.get((entry.layer.name, path), -1)] = prefetch
     found[-1] = -1
     return np.where(again, -1, found)
-
-
-def _reshapes_asked_for(strategy: Strategy) -> set[tuple[str, str]]:
-    """Those that an entry of ``select_recompute`` names."""
-    return {
-        (entry.layer.name, outcome.request.operator)
-        for entry in strategy.layers
-        for outcome in entry.plan.outcomes
-        if outcome.void is None
-        and outcome.request.kind == "select_recompute"
-        and outcome.request.operator in entry.layer.template.by_path
-        and _is_reshape(entry, outcome.request.operator)
-    }
 
 
 def _asked_beside(strategy: Strategy) -> dict[tuple[str, str], LayerStrategy]:
@@ -123,10 +120,10 @@ def _asked_beside(strategy: Strategy) -> dict[tuple[str, str], LayerStrategy]:
 
 
 def _is_marked(entry: LayerStrategy, path: str) -> bool:
-    """A Reshape of which the recompute of communication is asked for, and that is not recomputed otherwise: MindSpore
+    """A Reshape of which the recompute of communication is asked for, and that nothing else is decided for: MindSpore
     replaces it by what parallelism makes of it, and marks all of that (StepReplaceOp)."""
     decision = entry.plan.decisions.get(path)
-    is_free = decision is not None and isinstance(decision.action, (Keep, Swap))
+    is_free = decision is not None and isinstance(decision.action, Keep)
     return is_free and _is_reshape(entry, path)
 
 

@@ -10,9 +10,10 @@ import pytest
 
 from swapconf.models.network import Layer, LayerTemplate, Network, Operator
 from swapconf.trace.columns import Kernels
+from swapconf.whatif.assigned import assign
 from swapconf.whatif.cell_primitives import CellPrimitives
 from swapconf.whatif.site_actions import SiteActions, copied_unread, on_device
-from swapconf.whatif.sites import Sites, assign
+from swapconf.whatif.sites import Sites
 from tests.unit.baselines import of_kernels
 
 
@@ -320,7 +321,7 @@ def sites_of(names: tuple[tuple[str, str], ...], of_node: Sequence[int], of_unre
 def actions_of(count: int, **told: Any) -> SiteActions:
     """Nothing asked of so many sites, but for what is told."""
     nothing, none = np.zeros(count + 1, dtype=np.bool_), np.full(count + 1, -1)
-    known = dict.fromkeys(("again", "comm", "excluded", "handed_on"), nothing)
+    known = dict.fromkeys(("again", "comm", "excluded", "handed_on", "replaced", "reshapes"), nothing)
     return SiteActions(
         **{
             **known,

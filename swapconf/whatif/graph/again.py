@@ -163,14 +163,7 @@ class Again:
             return self._first.tied(found, self.gates.of(kernel, part))
         if self._reads_weight(node, kernel) and new >= self.nodes.count:
             found[0] = self._weight(node, kernel, barrier)
-        return found if has_copies else self._gated_first(found, self.gates.of(kernel, part))
-
-    def _gated_first(self, inputs: list[int], gate: int) -> list[int]:
-        """The first that is a node waits; where there is none, the first."""
-        place = next((place for place, given in enumerate(inputs) if given != NO_NODE), 0)
-        if gate != NO_NODE and inputs:
-            inputs[place] = self.nodes.tied(inputs[place], gate)
-        return inputs
+        return found if has_copies else self.nodes.first_tied(found, self.gates.of(kernel, part))
 
     def _is_norm_alone(self, node: int, kernel: int) -> bool:
         """It reads the sum that was kept."""

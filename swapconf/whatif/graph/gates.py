@@ -11,15 +11,13 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from swapconf.trace.launch_graph import ITEM, NO_NODE, TUPLE
+from swapconf.trace.launch_graph import NO_NODE, TUPLE
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.graph.asked import NO_CELL, Asked, Part
 from swapconf.whatif.graph.components import Components
-from swapconf.whatif.graph.gradients import arrived, given_to, is_gradient
+from swapconf.whatif.graph.gradients import SUMS, arrived, given_to, is_gradient, summed_beside
 from swapconf.whatif.graph.nodes import Nodes
 
-_SUMS = frozenset({"AddN", "Add"})  # of gradients, which have no number of their own
-_SAME_GRADIENT = frozenset({ITEM, "Cast"})
 _HAND_ON = frozenset({"Add", "AddExt", *VIEWS})  # the gradient of what they make to what they read
 _FAR = 30
 
@@ -182,7 +180,7 @@ class Gates:
         kernel = run.kernel_of.get(node)
         if kernel is not None and kernel in run.forward_of:
             known[node] = self._is_of(kernel, part)
-        elif (kernel is None and not run.is_tie(node)) or (kernel is not None and graph.primitive[node] in _SUMS):
+        elif (kernel is None and not run.is_tie(node)) or (kernel is not None and graph.primitive[node] in SUMS):
             known[node] = any(
                 self._is_inside(given, part, known, far + 1) for given in graph.inputs[node] if given != NO_NODE
             )
@@ -191,7 +189,8 @@ class Gates:
     def _chain(self, kernel: int, part: Part) -> int:
         asked = self.asked
         if kernel in asked.plan.marks.adds:
-            return self._besides_norm(kernel)
+            found = summed_beside(asked.run, asked.gradients.get(kernel, ()))
+            return self.nodes.add(TUPLE, found) if found else NO_NODE
         ends, cells, stack, seen = list[int](), list[int](), [kernel], set[int]()
         while stack:
             node = stack.pop()
@@ -209,21 +208,6 @@ class Gates:
             if gate != NO_NODE:
                 return gate
         return self._behind_ends(ends, part)
-
-    def _besides_norm(self, kernel: int) -> int:
-        """A residual Add waits for the gradient that its own is summed of besides that of the norm: the Add at the end
-        of the layer is the same operator, so that the chain ends there."""
-        run, graph = self.asked.run, self.asked.run.graph
-        stack = [run.node_of[one] for one in self.asked.gradients.get(kernel, ())]
-        seen = set(stack)
-        while stack:
-            for user in run.users[stack.pop()]:
-                if graph.primitive[user] in _SUMS:
-                    return self.nodes.add(TUPLE, [one for one in graph.inputs[user] if one not in seen])
-                if user not in seen and graph.primitive[user] in _SAME_GRADIENT:
-                    seen.add(user)
-                    stack.append(user)
-        return NO_NODE
 
     def _behind_ends(self, ends: list[int], part: Part) -> int:
         asked = self.asked

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from swapconf.trace.launch_graph import ITEM, NO_NODE, SAME_VALUE, TUPLE
 from swapconf.upstream.primitives import VIEWS
 from swapconf.upstream.scopes import descends
 from swapconf.whatif.graph.run_graph import RunGraph
 
+SUMS = frozenset({"AddN", "Add"})  # of gradients, which have no number of their own
+_SAME = frozenset({ITEM, "Cast"})  # the same gradient
 _TURNED = "/Grad_Transpose/"
 
 
@@ -29,6 +33,22 @@ def arrived(run: RunGraph, node: int, cell: str) -> int:
     ):
         node = run.graph.inputs[node][0]
     return node
+
+
+def summed_beside(run: RunGraph, gradients: Iterable[int]) -> list[int]:
+    """What the gradient that a norm hands on is summed with: a residual Add waits for that where it runs again without
+    its norm, as the Add at the end of the layer is the same operator, so that what it waits for ends there.
+    ``gradients``: kernels of the norm."""
+    stack = [run.node_of[one] for one in gradients]
+    seen = set(stack)
+    while stack:
+        for user in run.users[stack.pop()]:
+            if run.graph.primitive[user] in SUMS:
+                return [one for one in run.graph.inputs[user] if one not in seen]
+            if user not in seen and run.graph.primitive[user] in _SAME:
+                seen.add(user)
+                stack.append(user)
+    return []
 
 
 def is_gradient(run: RunGraph, node: int) -> bool:

@@ -121,6 +121,8 @@ class InnerStates:
         the state in which the cell is called (measured: Qwen3 MoE)."""
         run, asked, baseline = self.asked.run, self.asked, self.asked.prepared.baseline
         made = run.kernel_of.get(source, -1)
+        if made < 0 or asked.plan.marks.staying[made]:  # what stays without ``mp_comm_recompute`` waits for nothing
+            return False
         while made >= 0 and baseline.views[made]:
             made = int(baseline.below[made])
         if part.cell == NO_CELL or made < 0 or made in asked.again or not (asked.is_mcore and run.is_inlined):
