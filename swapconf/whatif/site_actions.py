@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from swapconf.decide.strategy import Keep, LayerStrategy, Recompute, Strategy, Swap
+from swapconf.decide.strategy import Keep, LayerStrategy, Recompute, Strategy
 from swapconf.trace.columns import Flags, Ints
 from swapconf.upstream.primitives import MAKE_SEVERAL, NORM, RESHAPE
 from swapconf.upstream.scopes import descends
