@@ -125,6 +125,22 @@ def test_strategies_that_ask_the_same_are_one_question() -> None:
     assert fresh.calls == 2
 
 
+def test_what_is_named_in_a_recomputed_cell_is_another_question() -> None:
+    """MindSpore looks at the names of some primitives, whatever cell around them runs again."""
+    network = study().network
+    assert network is not None
+    name = next(one.path for one in network.layers[0].template.primitives if one.path.startswith("feed_forward."))
+    cell = frozenset({Atom("recompute", "feed_forward")})
+    plans = [
+        {entry.plan for entry in evaluator().strategy(strategy(mode)).layers}
+        for mode in (cell, cell | {Atom("recompute", name)})
+    ]
+    [[plain], [named]] = map(list, plans)
+    assert plain.actions() == named.actions()
+    assert plain.recomputed != named.recomputed
+    assert plain.meaning != named.meaning
+
+
 def test_strategies_that_swap_otherwise_are_another_question() -> None:
     fresh = Evaluator([NONE], study(), machines())
     found = [fresh.evaluate(strategy(frozenset({Atom("swap", "", far)})), [far], 1).step_us for far in (1, 50)]
