@@ -44,6 +44,8 @@ def redistributed(baseline: Baseline, sites: Sites, network: Network) -> Flags:
     found &= ~_in_morph(baseline, sites, network)
     found[list(baseline.turned)] = False
     functions, is_split = set[int](), _is_split(baseline)
+    if not is_split and any(layer.interleave for layer in network.layers):  # measured: the slices of a rotary table
+        found &= ~np.isin(kernels.primitives, _STEPS)
     for reader, face in sorted(zip(*(side.tolist() for side in baseline.edges), strict=True)):
         if baseline.views[face] and _is_function(baseline, face, reader, is_split=is_split):
             functions.add(face)
@@ -52,8 +54,7 @@ def redistributed(baseline: Baseline, sites: Sites, network: Network) -> Flags:
             if face in functions or not is_own:
                 functions.add(reader)
     found[list(functions)] = False
-    in_pieces = any(layer.interleave for layer in network.layers)
-    run_again = in_pieces | baseline.is_alone | (not _is_data_parallel(baseline))
+    run_again = baseline.is_alone | (not _is_data_parallel(baseline))
     if is_split and not baseline.is_piped:
         run_again |= np.array([not cell for cell in kernels.cell], dtype=np.bool_)[baseline.below]
     return np.asarray(found & ~(_again_alone(baseline) & run_again))
@@ -78,7 +79,7 @@ def _is_split(baseline: Baseline) -> bool:
 
 def _again_alone(baseline: Baseline) -> Flags:
     """[kernels] views of what flash attention or communication made, and of a Cast that a product reads: in a layer
-    that is the only one of its stage, and with an interleaved pipeline, these run again (measured with MindSpore 2.9.0:
+    that is the only one of its stage, and without data parallelism, these run again (measured with MindSpore 2.9.0:
     legacy Llama and GLM); with tensor parallelism and without a pipeline so do those of a Cast that the layer itself
     has (GLM)."""
     kernels, below = baseline.kernels, baseline.below
