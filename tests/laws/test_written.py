@@ -41,7 +41,7 @@ from tests.helpers import CORPUS, ROOT
 VERSIONS = Versions(mindspore="2.9.0", mindformers="1.9.0")
 NOWHERE = Origin(file="law.yaml")
 PLACES: dict[str, Any] = dict.fromkeys(("origin", "layers_origin", "prefetch_origin"), NOWHERE)
-# what holds for swap as a whole, and is found as soon as it is on, and what MindSpore does not compile, which `plan` never
+# what holds for swap as a whole, and is found as soon as it is on, and what does not compile, which `plan` never
 # writes
 OF_ALL = {"does-not-compile", "lazy-inline-off", "memory-optimize-level", "unsupported-runtime"}
 
