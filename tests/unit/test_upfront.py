@@ -9,7 +9,7 @@ import pytest
 
 from swapconf.trace.columns import Ints
 from swapconf.trace.lifetimes import TICKS
-from swapconf.whatif import predict
+from swapconf.whatif import predict, rerun
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.recompute import recompute
 from swapconf.whatif.swap import Unread, Windows, swap
@@ -82,6 +82,6 @@ def test_a_layer_is_recomputed_as_a_whole_where_itself_is_asked_for(
         seen.append(set(layers))
         return found.upfront
 
-    monkeypatch.setattr(predict, "upfront", told)
+    monkeypatch.setattr(rerun, "upfront", told)
     predict.schedule(qwen.baseline(), qwen.strategy("swap_config={swap: False}", asked))
     assert seen == [whole]
