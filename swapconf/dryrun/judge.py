@@ -22,6 +22,7 @@ _NOISE = re.compile(
 
 # where in the YAML a mistake probably stands, by what MindSpore or mindformers says of it
 _PLACES = (
+    (re.compile(r"must contain the key \W*type"), ("model.model_config",)),
     (re.compile(r"dataset|MindDataset|mindrecord|column", re.I), ("train_dataset", "train_dataset_task")),
     (re.compile(r"seq_?len|sequence|input_ids|position_ids", re.I), ("model.model_config.seq_length",)),
     (

@@ -71,6 +71,13 @@ def test_the_frameworks_words_are_quoted_and_placed() -> None:
     assert found.paths[0] == "parallel_config.model_parallel"
 
 
+def test_a_model_without_a_class_is_placed_at_the_model_though_the_message_shows_a_dataset() -> None:
+    words = """KeyError: '`cfg` or `default_args` must contain the key "type",but got {\\'dataset_config\\': {}}'"""
+    found = fault(finished(Ending.EXITED, 1), words, PLENTY)
+    assert found is not None
+    assert found.paths == ("model.model_config",)
+
+
 def test_the_last_lines_are_told_where_there_is_no_exception() -> None:
     assert framework_error("one\n\n-------\ntwo\n") == "one | two"
 
