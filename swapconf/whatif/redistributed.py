@@ -65,7 +65,8 @@ def _is_data_parallel(baseline: Baseline) -> bool:
     kernels, size_bytes = baseline.kernels, baseline.blocks.size_bytes
     sent = [(index, kernels.name[index]) for index in np.flatnonzero(kernels.stream != 0).tolist()]
     summed = [int(size_bytes[made]) for index, name in sent if _MIRROR in name for made in baseline.made.get(index, ())]
-    large = sum(one > _LARGE * min(summed) for one in summed)
+    norm = min(summed, default=0)
+    large = sum(one > _LARGE * norm for one in summed)
     return large > _EMBEDDINGS * baseline.steps or any(_SHARDED in name for _, name in sent)
 
 

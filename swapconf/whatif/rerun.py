@@ -23,15 +23,7 @@ from swapconf.whatif.placed import PlacedBaseline
 from swapconf.whatif.recompute import StrategyProgram, recompute, unseen
 from swapconf.whatif.restored import kept_instead, restored
 from swapconf.whatif.shared import remade
-from swapconf.whatif.site_actions import (
-    SiteActions,
-    asked_alone,
-    copied_unread,
-    on_device,
-    reshapes_alone,
-    site_actions,
-    views_named,
-)
+from swapconf.whatif.site_actions import SiteActions, asked_alone, copied_unread, on_device, site_actions, views_named
 from swapconf.whatif.sites import Sites
 from swapconf.whatif.streams import in_order, sent_ahead
 from swapconf.whatif.told import celled_layers, turned
@@ -103,7 +95,7 @@ def _runs_again(prepared: PlacedBaseline, strategy: Strategy, owns: Sequence[Own
     sites = prepared.sites.under(baseline, actions.again)
     flagged, kept, outputs = _flagged(baseline, sites, actions)
     flagged[views_left_out(prepared.baseline, sites, actions)] = False
-    flagged |= communicated(baseline, sites, actions.comm | reshapes_alone(sites, strategy))
+    flagged |= communicated(baseline, sites, actions.comm | actions.alone)
     flagged &= ~prepared.is_once
     staying = np.zeros(len(flagged), dtype=np.bool_)
     covering = covered(sites, actions.cell, actions.cells, actions.roots)
@@ -274,31 +266,27 @@ def _sums_alone(baseline: Baseline, sites: Sites, actions: SiteActions, flagged:
     return [
         kernel
         for kernel in np.unique(reads.face[asked]).tolist()
-        if (rows := _of_sum(baseline, sites, kernel))
-        and all(
-            actions.again[sites.of_read[row]] and sites.names[sites.of_read[row]][0] == baseline.layer_of(kernel)
-            for row in rows
-        )
+        if (owned := _asked_here(baseline, sites, actions, kernel)) and all(owned.values())
     ]
 
 
-def _of_sum(baseline: Baseline, sites: Sites, kernel: int) -> list[int]:
-    """The reads of the sum of a fused Add and norm by gradients."""
+def _asked_here(baseline: Baseline, sites: Sites, actions: SiteActions, kernel: int) -> dict[int, bool]:
+    """By read of the sum of a fused Add and norm by a gradient whether what owns it runs again in the same layer."""
     made, reads = baseline.made.get(kernel, []), baseline.reads
     low, high = np.searchsorted(reads.block, [made[SUM], made[SUM] + 1]) if len(made) > SUM else (0, 0)
-    backward = baseline.kernels.backward
-    return [row for row in range(low, high) if backward[reads.kernel[row]] and sites.of_read[row] >= 0]
+    backward, owner, layer = baseline.kernels.backward, sites.of_read, baseline.layer_of(kernel)
+    return {
+        row: bool(actions.again[owner[row]]) and sites.names[owner[row]][0] == layer
+        for row in range(low, high)
+        if backward[reads.kernel[row]] and owner[row] >= 0
+    }
 
 
 def _kept_sums(baseline: Baseline, sites: Sites, actions: SiteActions, flagged: Flags) -> dict[int, list[int]]:
     """By fused Add and norm of which only the norm is to run again, the reads of the sum by gradients. The Add at the
     end of the layer before never runs again, as its output is the output of that layer."""
-    found: dict[int, list[int]] = {}
-    for kernel in np.flatnonzero(flagged & baseline.norms).tolist():
-        rows = _of_sum(baseline, sites, kernel)
-        owners = {int(sites.of_read[row]) for row in rows}
-        if owners and not any(
-            actions.again[owner] and sites.names[owner][0] == baseline.layer_of(kernel) for owner in owners
-        ):
-            found[kernel] = rows
-    return found
+    owned = {
+        kernel: _asked_here(baseline, sites, actions, kernel)
+        for kernel in np.flatnonzero(flagged & baseline.norms).tolist()
+    }
+    return {kernel: list(rows) for kernel, rows in owned.items() if rows and not any(rows.values())}

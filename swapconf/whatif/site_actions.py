@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from swapconf.decide.strategy import Keep, LayerStrategy, Recompute, Strategy
+from swapconf.models.network import Operator
 from swapconf.trace.columns import Flags, Ints
 from swapconf.upstream.primitives import MAKE_SEVERAL, NORM, RESHAPE
 from swapconf.upstream.scopes import descends
@@ -33,7 +34,9 @@ class SiteActions:
         comm: The recompute of its communication was asked for; ``beside``: of all for which it was, by layer name and
             path; ``replaced``: of a Reshape, which MindSpore then marks itself.
         excluded: Its recompute is excluded; ``left_out``: all whose recompute is, by layer name and path.
-        reshapes: A Reshape whose recompute was asked for by its own name.
+        reshapes: A Reshape whose recompute was asked for by its own name; ``alone``: one that runs again by itself, and
+            that the model does not mark: what parallelism makes of it is marked like it (StepReplaceOp; measured with
+            MindSpore 2.9.0: ``mlp.dense_4h_to_h.reshape`` of GLM).
         handed_on: A recomputed cell without operators hands on its first output.
     """
 
@@ -44,6 +47,7 @@ class SiteActions:
     excluded: Flags
     left_out: frozenset[tuple[str, str]]
     reshapes: Flags
+    alone: Flags
     handed_on: Flags
     prefetch: Ints
     cell: Ints
@@ -52,9 +56,9 @@ class SiteActions:
 
 
 def site_actions(sites: Sites, strategy: Strategy) -> SiteActions:
-    known = strategy.actions()
+    known, operators = strategy.actions(), strategy.operators
     again = np.zeros(len(sites.names) + 1, dtype=np.bool_)
-    cell = np.full(len(sites.names) + 1, -1, dtype=np.int64)
+    alone, cell = np.zeros_like(again), np.full(len(again), -1, dtype=np.int64)
     cells: dict[str, int] = {}
     roots: dict[str, set[str]] = {}
     asked = _asked_beside(strategy)
@@ -66,6 +70,8 @@ def site_actions(sites: Sites, strategy: Strategy) -> SiteActions:
             roots.setdefault(name[0], set()).add(action.root)
             if action.root != name[1]:
                 cells.setdefault(action.root, len(cells))
+            elif known.get(name) == action:
+                alone[index] = _is_unmarked_reshape(operators[name[0]][name[1]])
     for index in np.flatnonzero(again[:-1]).tolist():
         layer, path = sites.names[index]
         around = [root for root in roots[layer] if root in cells and root != path and descends(path, {root})]
@@ -81,6 +87,7 @@ def site_actions(sites: Sites, strategy: Strategy) -> SiteActions:
         excluded=_among(left, sites),
         left_out=frozenset(left),
         reshapes=_among(_reshapes_asked_for(strategy), sites),
+        alone=alone,
         handed_on=_among(handed, sites),
         prefetch=prefetches(sites, strategy, again),
         cell=cell,
@@ -129,6 +136,11 @@ def _is_marked(entry: LayerStrategy, path: str) -> bool:
 
 def _is_reshape(entry: LayerStrategy, path: str) -> bool:
     return entry.layer.template.by_path[path].type == RESHAPE
+
+
+def _is_unmarked_reshape(operator: Operator) -> bool:
+    """Which the model itself does not mark to run again."""
+    return operator.type == RESHAPE and not operator.preset_recompute
 
 
 def _among(asked: Set[tuple[str, str]], sites: Sites) -> Flags:
@@ -194,16 +206,6 @@ def asked_alone(sites: Sites, actions: SiteActions) -> Flags:
         layer, path = sites.names[site]
         again[site] = not descends(path.rpartition(".")[0], actions.roots[layer])
     return np.asarray(again[sites.of_node])
-
-
-def reshapes_alone(sites: Sites, strategy: Strategy) -> Flags:
-    """[sites], and one more for none: Reshapes whose recompute was asked for themselves. What parallelism makes of one
-    is marked like it (StepReplaceOp; measured with MindSpore 2.9.0: ``mlp.dense_4h_to_h.reshape`` of GLM)."""
-    known, operators = strategy.actions(), strategy.operators
-    asked = (known.get(site) == Recompute(root=site[1]) and operators[site[0]][site[1]] for site in sites.names)
-    return np.array(
-        [*(one and one.type == RESHAPE and not one.preset_recompute for one in asked), False], dtype=np.bool_
-    )
 
 
 def _summed_for_reshapes(baseline: Baseline, sites: Sites, actions: SiteActions) -> Flags:

@@ -30,10 +30,11 @@ def check(case: Case) -> Iterator[Finding]:
     layers: dict[tuple[str, str, Origin], set[int]] = {}
     for entry, outcome in case.outcomes():
         request = outcome.request
-        if outcome.void is not None or request.kind != "select_recompute" or _around(entry, request.operator):
+        if outcome.void is not None or request.kind != "select_recompute":
             continue
         known = uncompiled(entry.layer.template, case.versions, case.config.model.settings)
-        if (fact := known.get(request.operator)) is not None:
+        fact = known.get(request.operator)
+        if fact is not None and not _around(entry, request.operator):
             layers.setdefault((request.operator, fact, request.origin), set()).add(entry.layer.index)
     for (operator, fact, origin), indices in layers.items():
         yield finding(
