@@ -44,7 +44,7 @@ class Surroundings(NamedTuple):
 def read(document: Document) -> Surroundings:
     reader = _Reader(document)
     legacy = reader.legacy()
-    for path in ("model", "model.model_config", "moe_config", *_CLASSES):
+    for path in ("model", "model.model_config", "model.arch", "moe_config", *_CLASSES):
         reader.node(path)  # rules point at them
     section = _plain(document.root.get("model"))
     config = Config(

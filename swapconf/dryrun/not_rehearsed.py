@@ -3,8 +3,9 @@
 ``jit_level: O2`` hands the graph to CANN's graph engine, which plans the memory itself; without a CANN MindSpore 2.9.0
 cannot even compile it ("Load backend failed"). A YAML for prediction has no ``optimizer``, without which mindformers
 cannot train, and a dry run is one of training. An mcore model whose config.json cannot be read is not built either
-(``merge_model_config`` of 1.9.0 opens it whatever the YAML says itself; legacy models do not need it), nor one that
-nothing names, nor one of ``auto_register`` without the folder with its code (``MindFormerRegister.auto_register``).
+(``merge_model_config`` of 1.9.0 opens it whatever the YAML says itself; legacy models do not need it), nor a model
+that nothing names, nor one of ``auto_register`` without the folder with its code
+(``MindFormerRegister.auto_register``).
 """
 
 from __future__ import annotations
@@ -66,9 +67,7 @@ def not_rehearsed(
 
 def _no_model(study: Study) -> Iterator[Finding]:
     """`check` gives the reason less weight, as a script of one's own may name the model; a dry run has none."""
-    if study.config.model.legacy:
-        return
-    _, unread = pretrained.merged(study.document)
+    unread = () if study.config.model.legacy else pretrained.merged(study.document)[1]
     for finding in (*unread, *model_not_named.nameless(study.config)):
         yield replace(
             finding,

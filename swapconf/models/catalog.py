@@ -24,6 +24,9 @@ releases = store.releases
 
 # Says nothing about the model: mindformers then takes the type from elsewhere.
 _GENERIC_TYPE = "PretrainedConfig"
+# By kind, legacy or not: keys of families.json with the names of configs and of networks, and where a YAML has them.
+_CLASSES = {True: ("config_types", "arch_types"), False: ("model_types", "architectures")}
+_NAMED_AT = {True: ("model_config.type", "arch.type"), False: ("model_config.model_type", "model_config.architectures")}
 
 
 def families() -> tuple[str, ...]:
@@ -54,21 +57,23 @@ def identify(
             continue
         if known["legacy"]:
             config, network = _names(model_config.get("type")), _names(arch.get("type"))
-            fits = _fits(config, known["config_types"]) and (not network or _fits(network, known["arch_types"]))
         else:
             config, network = _names(model_config.get("model_type")), _names(model_config.get("architectures"))
-            fits = bool(config or network)
-            fits &= not config or _fits(config, known["model_types"])
-            fits &= not network or _fits(network, known["architectures"])
+        configs, networks = (known[key] for key in _CLASSES[known["legacy"]])
+        fits = bool(config or network)
+        fits &= not config or _fits(config, configs)
+        fits &= not network or _fits(network, networks)
         if fits:
             return name
     return None
 
 
 def class_names(family: str) -> Mapping[str, str]:
-    """What a YAML of an mcore family says, by key of ``model.model_config``."""
+    """The classes that a YAML of a family names, by path below ``model``."""
     known = store.index()[family]
-    return {"model_type": known["model_types"][0], "architectures": known["architectures"][0]}
+    configs, networks = _CLASSES[known["legacy"]]
+    of_config, of_network = _NAMED_AT[known["legacy"]]
+    return {of_config: known[configs][0], of_network: known[networks][0]}
 
 
 def near(model: Mapping[str, object], *, use_legacy: bool) -> NearModel | None:

@@ -1,4 +1,4 @@
-"""model-not-named: mindformers takes an mcore model from two names, which must both be there."""
+"""model-not-named: mindformers takes a model from two names, which must both be there."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def told(named: dict[str, Any], **others: Any) -> list[Finding]:
 @pytest.mark.parametrize(("named", "missing"), NAMED, ids=lambda value: json.dumps(value))
 def test_each_name_that_mindformers_needs_is_asked_for(named: dict[str, Any], missing: tuple[str, ...]) -> None:
     assert [
-        tuple(key for key in ("model_type", "architectures") if f"`{key}`" in finding.message)
+        tuple(key for key in ("model_type", "architectures") if f"`model_config.{key}`" in finding.message)
         for finding in told(named)
     ] == [missing] * bool(missing)
     assert all(finding.severity is Severity.WARNING for finding in told(named))
@@ -55,7 +55,7 @@ def test_a_wrong_name_is_told_where_it_stands_and_a_missing_one_at_the_section()
 @pytest.mark.parametrize("named", [{"model_type": "deepseek_v3"}, {"architectures": ["DeepseekV3ForCausalLM"]}])
 def test_what_the_hint_of_a_known_model_asks_for_is_enough(named: dict[str, Any]) -> None:
     (finding,) = told(named)
-    line = finding.hint.split("`")[1]
+    line = finding.hint.split("`")[1].removeprefix("model_config.")
     assert not told({**named, **yaml.safe_load(line)})
 
 
@@ -63,11 +63,52 @@ def test_a_config_json_that_is_read_is_asked_and_one_that_is_not_may_name_the_mo
     assert not told({}, pretrained_model_dir=str(tmp_path))
     (tmp_path / "config.json").write_text('{"model_type": "qwen3"}')
     (finding,) = told({}, pretrained_model_dir=str(tmp_path))
-    assert "`architectures`" in finding.message
-    assert "`model_type`" not in finding.message
+    assert "`model_config.architectures`" in finding.message
+    assert "`model_config.model_type`" not in finding.message
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "qwen3", "architectures": [NAME]}))
     assert not told({}, pretrained_model_dir=str(tmp_path))
 
 
-def test_legacy_models_are_named_otherwise() -> None:
-    assert not told({}, use_legacy=True)
+# what names a legacy model, by part of ``model`` -> the parts at fault; tests/mindspore asks mindformers the same
+LEGACY: tuple[tuple[dict[str, Any], tuple[str, ...]], ...] = (
+    ({}, ("model_config.type", "arch.type")),
+    ({"arch": None}, ("model_config.type", "arch.type")),
+    ({"model_config": {"type": "LlamaConfig"}}, ("arch.type",)),
+    ({"model_config": {"type": "LlamaConfig"}, "arch": {}}, ("arch.type",)),
+    ({"arch": {"type": "LlamaForCausalLM"}}, ("model_config.type",)),
+    *(
+        ({"model_config": {"type": "LlamaConfig"}, "arch": {"type": wrong}}, ("arch.type",))
+        for wrong in (None, "", 3, ["LlamaForCausalLM"])
+    ),
+    ({"model_config": {"type": "LlamaConfig"}, "arch": {"type": "LlamaForCausalLM"}}, ()),
+    ({"model_config": {"model_type": "qwen3", "architectures": NAME}}, ("model_config.type", "arch.type")),
+)
+LEGACY_SIZES = {"hidden_size": 256, "num_layers": 4, "num_heads": 8}
+
+
+def legacy_model(named: dict[str, Any]) -> dict[str, Any]:
+    return {**named, "model_config": {**LEGACY_SIZES, **named.get("model_config", {})}}
+
+
+@pytest.mark.parametrize(("named", "missing"), LEGACY, ids=lambda value: json.dumps(value))
+def test_a_legacy_model_has_a_type_of_its_config_and_one_of_its_network(
+    named: dict[str, Any], missing: tuple[str, ...]
+) -> None:
+    found = told({}, use_legacy=True, model=legacy_model(named), pretrained_model_dir="not/read")
+    assert [
+        tuple(path for path in ("model_config.type", "arch.type") if f"`{path}`" in finding.message)
+        for finding in found
+    ] == [missing] * bool(missing)
+
+
+def test_what_the_hint_of_a_legacy_model_asks_for_is_enough() -> None:
+    model = legacy_model({"arch": {"type": "ChatGLM2ForConditionalGeneration"}})
+    (finding,) = told({}, use_legacy=True, model=model)
+    path, _, name = finding.hint.split("`")[1].partition(": ")
+    assert (path, name) == ("model_config.type", "ChatGLM2Config")
+    model["model_config"]["type"] = name
+    assert not told({}, use_legacy=True, model=model)
+
+
+def test_a_part_of_a_yaml_names_no_model() -> None:
+    assert not told({}, use_legacy=True, model={"arch": {}})

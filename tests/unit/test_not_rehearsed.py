@@ -84,6 +84,14 @@ def test_a_legacy_model_needs_no_folder() -> None:
     assert not list(not_rehearsed(study_document(parse(text, "train.yaml"), Versions(), {}), 1, {}))
 
 
+def test_a_legacy_model_that_nothing_names_is_not_started() -> None:
+    text = (ROOT / "configs/small/example1_default_swap.yaml").read_text("utf-8")
+    text = text.replace("  arch:\n    type: LlamaForCausalLM\n", "  arch:\n")
+    (finding,) = not_rehearsed(study_document(parse(text, "train.yaml"), Versions(), {}), 1, {})
+    assert (finding.rule, finding.origin.path, finding.severity) == (NO_MODEL, "model.arch", Severity.ERROR)
+    assert "arch" in text.splitlines()[finding.origin.line - 1]
+
+
 @pytest.mark.parametrize("part", ["arch", "model_config"])
 def test_the_code_of_a_model_of_ones_own_lies_in_a_folder_that_is_named(tmp_path: Path, part: str) -> None:
     text = (ROOT / "configs/small/example1_default_swap.yaml").read_text("utf-8")

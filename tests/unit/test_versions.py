@@ -164,7 +164,7 @@ def test_a_version_that_nobody_measured_is_named_where_something_is_asked_for(tm
     assert "is older than any" in told(Versions(mindspore="2.6.0"))["version-not-measured"].message
     assert "version-not-measured" not in told(Versions(mindspore="2.10.0", mindformers="2.1.0"))
     nothing = tmp_path / "nothing.yaml"
-    nothing.write_text("model: {model_config: {type: LlamaConfig, num_layers: 2}}\n")
+    nothing.write_text("model: {model_config: {type: LlamaConfig, num_layers: 2}, arch: {type: LlamaForCausalLM}}\n")
     assert told(newer, nothing) == {}
 
 
