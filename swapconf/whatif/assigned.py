@@ -109,7 +109,7 @@ class _Assigned:
         if self._kernels.is_lost[node]:
             return
         if not is_site:
-            self.unsaved.append((node, (layer[0], path)))
+            self.unsaved.append((node, (layer[0], layer[1].not_saved(path))))
         elif path.rpartition(".")[0] == self._kernels.cell[node] and layer[1].by_path[path].type in VIEWS:
             self.named.append((node, self._site(layer[0], path)))
 

@@ -21,10 +21,13 @@ class CellPrimitives:
     def __init__(self, template: LayerTemplate) -> None:
         self.by_path: Mapping[str, Operator] = template.by_path
         self._found: dict[tuple[str, str], list[Operator]] = {}
+        self._merged: dict[tuple[str, str], list[str]] = {}  # not executed, as far as the catalog knows
         for operator in template.primitives:
+            key = operator.path.rpartition(".")[0], plain(operator.type)
             if operator.executed is not False:
-                key = operator.path.rpartition(".")[0], plain(operator.type)
                 self._found.setdefault(key, []).append(operator)
+            else:
+                self._merged.setdefault(key, []).append(operator.path)
 
     def path(self, cell: str, primitive: str, readers: frozenset[tuple[str, str]]) -> str | None:
         """The candidate whose readers in the catalog are most like those in the trace. A Transpose of one sample is
@@ -35,6 +38,13 @@ class CellPrimitives:
         if len(candidates) < 2:
             return candidates[0].path if candidates else None
         return max(candidates, key=lambda operator: self._likeness(operator, readers)).path
+
+    def not_saved(self, path: str) -> str:
+        """What a view is that has the cell and type of an operator, and is not it: the only one alike that the catalog
+        takes for merged with another view, if there is one (measured with MindSpore 2.9.0: ``reshape_concat`` in front
+        of ``split_qkv`` in the attention of Qwen3)."""
+        alike = self._merged.get((path.rpartition(".")[0], plain(self.by_path[path].type)), [])
+        return alike[0] if len(alike) == 1 else path
 
     def read_by_like(self, primitive: str, readers: frozenset[tuple[str, str]]) -> str | None:
         """The primitive of this type, in whatever cell, whose readers in the catalog are most like those in the trace;

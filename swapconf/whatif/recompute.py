@@ -151,12 +151,12 @@ def tied(
     something else of the backward pass reads the same, nor what the model computes again by itself anyway, as casts
     of legacy norms; what reads a view that runs again reads nothing else. In models of mcore, what a layer with
     recomputed cells hands to one that is recomputed as a whole waits for a state, and nobody sees it move
-    (measured; not so in legacy models), nor query and key of latent attention where only what takes them runs
-    again. So it is with the sum of a layer that is handed on in a state anyway, as in Qwen3 (in 4 of 4 runs); one that
-    is not, as of dense layers of DeepSeek-V3, is seen to move also where a region begins with it, but not in
-    pipelines, nor where no layer has experts (TeleChat3). The cast at the end of such a layer without experts it sees,
-    where a cast begins the next, which is recomputed as a whole, or is handed the first in no state (measured: Qwen3
-    and TeleChat3 with a residual in 32 bits)."""
+    (measured; not so in legacy models), nor, in pipelines, query and key of latent attention where only what takes
+    them runs again (in one stage it does in 5 of 5 runs). So it is with the sum of a layer that is handed on in a state
+    anyway, as in Qwen3 (in 4 of 4 runs); one that is not, as of dense layers of DeepSeek-V3, is seen to move also where
+    a region begins with it, but not in pipelines, nor where no layer has experts (TeleChat3). The cast at the end of
+    such a layer without experts it sees, where a cast begins the next, which is recomputed as a whole, or is handed the
+    first in no state (measured: Qwen3 and TeleChat3 with a residual in 32 bits)."""
     kernels, (reader, face) = baseline.kernels, baseline.edges
     passing = kernels.passing
     again = np.zeros(len(passing), dtype=np.bool_)
@@ -176,7 +176,8 @@ def tied(
         found &= through | ~(sums & ~baseline.waits_for_state)[source]
     handed = _of_layers(baseline, celled) | (sums & baseline.waits_for_state)
     stateful = elsewhere & _of_layers(baseline, whole)[program.reader] & handed[source]
-    stateful |= baseline.takers[program.reader] & baseline.concatenated[source]
+    if baseline.is_piped:
+        stateful |= baseline.takers[program.reader] & baseline.concatenated[source]
     stateful &= program.again & (program.face >= 0) & bool(sums.any())
     if not baseline.is_piped:
         twice = (baseline.layer_casts & ~baseline.with_experts)[source] & baseline.layer_casts[program.reader]

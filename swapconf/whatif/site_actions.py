@@ -16,6 +16,7 @@ from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.sites import Sites
 
 _FIRST_OF_MLP = "linear_fc1.reshape"
+_READS_FIRST = "reshape"  # of the MLP itself, what its first Linear makes: both are one view
 _NEXT_NORM = "pre_mlp_layernorm"
 _NEED_NO_VALUE = ("Add", "AddExt", "Cast", "Concat")  # their gradients, of what they read
 _ATTENTION = "self_attention"
@@ -269,6 +270,9 @@ def _casts_known(baseline: Baseline, sites: Sites, actions: SiteActions) -> Flag
     of_mlp = np.array([path.endswith(_FIRST_OF_MLP) for _, path in sites.names] + [False])[sites.of_node]
     if of_mlp.any():
         alone = of_mlp & ~actions.excluded[sites.of_node] & (actions.cell[sites.of_node] < 0)
+        for node in np.flatnonzero(alone).tolist():
+            layer, path = sites.names[sites.of_node[node]]
+            alone[node] = (layer, f"{path.removesuffix(_FIRST_OF_MLP)}{_READS_FIRST}") not in actions.left_out
         found |= is_cast & (kernels.layer > kernels.layer[alone].max(initial=-1))
     if not baseline.is_accumulated:
         attentions = [number for number, cell in enumerate(actions.cells) if cell.endswith(_ATTENTION)]
@@ -286,8 +290,9 @@ def copied_unread(baseline: Baseline, sites: Sites, actions: SiteActions, read: 
 
     A cast is copied only where the MLP of its own layer or a later one starts with a Linear whose Reshape runs again by
     itself, not with a cell around it (measured with 2.9.0 on Qwen3: `mlp` or `mlp.linear_fc1` recomputed in each of
-    the last layers, in some before, in none); in steps of one micro-batch one that a cast reads only where the
-    attention of a later layer is recomputed, without the layer around it (in 4 of 4 runs; in none of 5 otherwise).
+    the last layers, in some before, in none; `mlp.reshape` excluded in all, in the last, in none); in steps of one
+    micro-batch one that a cast reads only where the attention of a later layer is recomputed, without the layer around
+    it (in 4 of 4 runs; in none of 5 otherwise).
     """
     viewed = (sites.of_viewed >= 0) & (actions.again | actions.replaced)[sites.of_viewed]
     found = np.where(viewed, sites.of_node, sites.of_unread)

@@ -19,6 +19,7 @@ from swapconf.whatif.graph.gates import Gates
 from swapconf.whatif.graph.literals import rows_of_literals
 from swapconf.whatif.graph.moves import Moves
 from swapconf.whatif.graph.nodes import COPY, Nodes
+from swapconf.whatif.graph.output_weight import read_twice
 from swapconf.whatif.graph.prefetch import prefetched
 from swapconf.whatif.graph.reads import Reads
 from swapconf.whatif.graph.run_graph import RunGraph
@@ -99,6 +100,7 @@ class _Building:
         self._gates.part_excluded()
         self._part_views()
         self._drop_copies()
+        self._read_output_weight_once()
         baseline, twins = self._asked.prepared.baseline, self._reads.twins
         for kernel in np.flatnonzero(baseline.kernels.backward[: self._run.count]).tolist():
             if kernel not in twins:
@@ -180,6 +182,15 @@ class _Building:
             if forward and all(map(self._asked.is_inside, forward)):
                 self._reads.dropped[node] = load
                 self._let_read_weight(node, load)
+
+    def _read_output_weight_once(self) -> None:
+        """See `output_weight`."""
+        for stays, goes, loads in read_twice(self._asked):
+            self._reads.dropped |= loads
+            for copy, load in loads.items():
+                self._let_read_weight(copy, load)
+            for user in self._run.users[goes]:
+                self._nodes.inputs[user] = [stays if given == goes else given for given in self._nodes.inputs[user]]
 
     def _let_read_weight(self, node: int, load: int) -> None:
         for user in self._run.users[node]:
