@@ -157,6 +157,8 @@ def _runs_again(prepared: PlacedBaseline, strategy: Strategy, owns: Sequence[Own
     # what a Split makes does not move, but a view of it that is an operator does: measured, and so in every catalog
     splits = baseline.splits | (baseline.views & (sites.of_node < 0) & (below >= 0) & baseline.splits[below])
     staying_uses = (program.face >= 0) & (splits | on_device(baseline, sites, actions))[program.face]
+    norms = actions.excluded[sites.of_node] & baseline.norms  # nor does the sum that is fused with a norm left out
+    staying_uses |= (program.face >= 0) & norms[program.face] & np.isin(program.block, baseline.sums)
     late = (program.again | baseline.kernels.backward[program.reader]) & (program.face >= 0)
     unread = copied_unread(baseline, sites, actions, np.unique(program.face[late]))
     return Rerun(

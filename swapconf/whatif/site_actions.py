@@ -16,7 +16,7 @@ from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.sites import Sites
 
 _FIRST_OF_MLP = "linear_fc1.reshape"
-_READS_FIRST = "reshape"  # of the MLP itself, what its first Linear makes: both are one view
+_READS_FIRST = "reshape"  # of the MLP itself, what its first Linear makes
 _NEXT_NORM = "pre_mlp_layernorm"
 _NEED_NO_VALUE = ("Add", "AddExt", "Cast", "Concat")  # their gradients, of what they read
 _ATTENTION = "self_attention"
@@ -252,12 +252,14 @@ def _given(baseline: Baseline, sites: Sites, actions: SiteActions) -> Flags:
     """[kernels] what is given to a primitive or cell whose recompute was asked for: MindSpore copies that, and finds
     out later that nothing reads what would be computed from it (measured with 2.9.0: the sum behind a rotary embedding
     whose last cast is selected, the product in front of a bias, what a rotary product reads). What is given in a tuple
-    is not (the two halves that a rotary embedding stacks)."""
+    is not (the two halves that a rotary embedding stacks), nor what the first of two views shows that MindSpore has
+    merged where the other is selected (the product in front of ``attention.reshape`` of Llama)."""
     asked = actions.again.copy()
     for site in np.flatnonzero(asked).tolist():
         layer, path = sites.names[site]
         asked[site] = descends(path, actions.roots[layer])
     reading = asked[sites.of_node] & ~np.isin(baseline.kernels.primitives, _TAKE_TUPLES)
+    reading &= (sites.of_merged < 0) | asked[sites.of_merged]
     read = baseline.read_by(reading)
     is_free = (sites.of_node >= 0) & ~actions.again[sites.of_node]
     return np.asarray(read & is_free & ~baseline.splits & ~baseline.is_read_again)
@@ -266,18 +268,19 @@ def _given(baseline: Baseline, sites: Sites, actions: SiteActions) -> Flags:
 def _casts_known(baseline: Baseline, sites: Sites, actions: SiteActions) -> Flags:
     """[kernels] casts of which MindSpore knows in time that no gradient reads what they make, see `copied_unread`."""
     kernels, is_cast = baseline.kernels, baseline.kernels.primitives == "Cast"
+    of_casts = is_cast & baseline.read_by(is_cast & ~kernels.backward)
     found = np.zeros(len(kernels), dtype=np.bool_)
     of_mlp = np.array([path.endswith(_FIRST_OF_MLP) for _, path in sites.names] + [False])[sites.of_node]
     if of_mlp.any():
         alone = of_mlp & ~actions.excluded[sites.of_node] & (actions.cell[sites.of_node] < 0)
+        found |= is_cast & (kernels.layer > kernels.layer[alone].max(initial=-1))
         for node in np.flatnonzero(alone).tolist():
             layer, path = sites.names[sites.of_node[node]]
             alone[node] = (layer, f"{path.removesuffix(_FIRST_OF_MLP)}{_READS_FIRST}") not in actions.left_out
-        found |= is_cast & (kernels.layer > kernels.layer[alone].max(initial=-1))
+        found |= of_casts & (kernels.layer > kernels.layer[alone].max(initial=-1))
     if not baseline.is_accumulated:
         attentions = [number for number, cell in enumerate(actions.cells) if cell.endswith(_ATTENTION)]
         again = np.isin(actions.cell[sites.of_node], attentions)
-        of_casts = is_cast & baseline.read_by(is_cast & ~kernels.backward)
         found |= of_casts & (kernels.layer >= kernels.layer[again].max(initial=0))
     return np.asarray(found)
 
@@ -290,8 +293,8 @@ def copied_unread(baseline: Baseline, sites: Sites, actions: SiteActions, read: 
 
     A cast is copied only where the MLP of its own layer or a later one starts with a Linear whose Reshape runs again by
     itself, not with a cell around it (measured with 2.9.0 on Qwen3: `mlp` or `mlp.linear_fc1` recomputed in each of
-    the last layers, in some before, in none; `mlp.reshape` excluded in all, in the last, in none); in steps of one
-    micro-batch one that a cast reads only where the attention of a later layer is recomputed, without the layer around
+    the last layers, in some before, in none), and one that a cast reads only where the Reshape of that MLP is not
+    excluded, either (in all layers, in the last, in none); in steps of one micro-batch one that a cast reads only where the attention of a later layer is recomputed, without the layer around
     it (in 4 of 4 runs; in none of 5 otherwise).
     """
     viewed = (sites.of_viewed >= 0) & (actions.again | actions.replaced)[sites.of_viewed]
