@@ -294,8 +294,8 @@ def copied_unread(baseline: Baseline, sites: Sites, actions: SiteActions, read: 
     A cast is copied only where the MLP of its own layer or a later one starts with a Linear whose Reshape runs again by
     itself, not with a cell around it (measured with 2.9.0 on Qwen3: `mlp` or `mlp.linear_fc1` recomputed in each of
     the last layers, in some before, in none), and one that a cast reads only where the Reshape of that MLP is not
-    excluded, either (in all layers, in the last, in none); in steps of one micro-batch one that a cast reads only where the attention of a later layer is recomputed, without the layer around
-    it (in 4 of 4 runs; in none of 5 otherwise).
+    excluded, either (in all layers, in the last, in none); in steps of one micro-batch one that a cast reads only where
+    the attention of a later layer is recomputed, without the layer around it (in 4 of 4 runs; in none of 5 otherwise).
     """
     viewed = (sites.of_viewed >= 0) & (actions.again | actions.replaced)[sites.of_viewed]
     found = np.where(viewed, sites.of_node, sites.of_unread)
