@@ -18,6 +18,7 @@ import numpy as np
 
 from swapconf.trace.launch_graph import DEPEND, ITEM, LOAD, NO_NODE, STATE, TUPLE
 from swapconf.upstream.primitives import VIEWS
+from swapconf.whatif.communicated import views_left_out
 from swapconf.whatif.graph.asked import NO_CELL, Asked, Part
 from swapconf.whatif.graph.gates import Gates
 from swapconf.whatif.graph.nodes import COPY, Nodes
@@ -82,7 +83,8 @@ class InnerStates:
         """``seen``: what was kept of a value. What is left out of a recomputed layer in front of a state of its
         feed-forward network is read in that state."""
         source = self.asked.run.source(value)[0]
-        if self.asked.run.kernel_of.get(source, -1) in self.asked.again:
+        made = self.asked.run.kernel_of.get(source, -1)
+        if made in self.asked.again or made in self._views_left_out:
             return seen
         if self._is_handed_out(source, part) or self._is_of_attention(source, part):
             return self.nodes.tied(seen, self._called(kernel, barrier, part))
@@ -95,6 +97,12 @@ class InnerStates:
             return seen
         state = self._behind_loads(self._state(awaited, kernel, barrier, part), None, kernel, barrier, part)
         return self.nodes.tied(self.ties.behind_barrier(below, barrier), state)
+
+    @cached_property
+    def _views_left_out(self) -> frozenset[int]:
+        """They wait themselves for what they show."""
+        marks = self.asked.plan.marks
+        return frozenset(views_left_out(self.asked.prepared.baseline, marks.sites, marks.actions))
 
     def _is_read_in(self, state: int, part: Part) -> bool:
         """A state of the forward pass behind parameters alone that a cell reads."""
