@@ -154,9 +154,10 @@ def tied(
     (measured; not so in legacy models), nor, in pipelines, query and key of latent attention where only what takes
     them runs again (in one stage it does in 5 of 5 runs). So it is with the sum of a layer that is handed on in a state
     anyway, as in Qwen3 (in 4 of 4 runs); one that is not, as of dense layers of DeepSeek-V3, is seen to move also where
-    a region begins with it, but not in pipelines, nor where no layer has experts (TeleChat3). The cast at the end of
-    such a layer without experts it sees, where a cast begins the next, which is recomputed as a whole, or is handed the
-    first in no state (measured: Qwen3 and TeleChat3 with a residual in 32 bits)."""
+    a region begins with it, but not in pipelines, nor, where no layer has experts, of layers with recomputed cells
+    (TeleChat3). The cast at the end of such a layer without experts it sees, where a cast begins the next, which is
+    recomputed as a whole, or is handed the first in no state (measured: Qwen3 and TeleChat3 with a residual in 32
+    bits)."""
     kernels, (reader, face) = baseline.kernels, baseline.edges
     passing = kernels.passing
     again = np.zeros(len(passing), dtype=np.bool_)
@@ -172,8 +173,11 @@ def tied(
     through[uses] = ~baseline.sees(program.reader[uses], program.face[uses])
     found: Flags = program.again & (program.face >= 0) & (through | (elsewhere & ~goes_on[program.reader]))
     sums = kernels.primitives == _MCORE_ADD
-    if baseline.in_state is not None and not baseline.is_piped and baseline.with_experts.any():
-        found &= through | ~(sums & ~baseline.waits_for_state)[source]
+    if baseline.in_state is not None and not baseline.is_piped:
+        plain = sums & ~baseline.waits_for_state
+        if not baseline.with_experts.any():
+            plain &= ~_of_layers(baseline, celled)
+        found &= through | ~plain[source]
     handed = _of_layers(baseline, celled) | (sums & baseline.waits_for_state)
     stateful = elsewhere & _of_layers(baseline, whole)[program.reader] & handed[source]
     if baseline.is_piped:
