@@ -18,7 +18,7 @@ from swapconf.config.yaml_document import MAX_BYTES
 from tests.helpers import ROOT, invoke
 
 EXAMPLE = ROOT / "configs/llama2_7b/example2_layer_swap.yaml"
-MODEL = "model: {model_config: {type: LlamaConfig, num_layers: 4}}\n"
+MODEL = "model: {model_config: {type: LlamaConfig, num_layers: 4}, arch: {type: LlamaForCausalLM}}\n"
 WRONG = MODEL + "swap_config:\n  swap: True\n  op_swap: [{op_name: Attention, backward_prefetch: 2, layers: [0]}]\n"
 SERVING = MODEL + "infer: {prefill_model_path: x}\n"
 
