@@ -86,4 +86,5 @@ def test_a_layer_is_recomputed_as_a_whole_where_itself_is_asked_for(
     found = qwen.baseline()
     found.reruns.clear()  # other tests ask the same of it
     predict.schedule(found, qwen.strategy("swap_config={swap: False}", asked))
+    found.reruns.clear()
     assert seen == [whole]
