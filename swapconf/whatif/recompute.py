@@ -172,13 +172,13 @@ def tied(
     through, uses = program.again.copy(), np.flatnonzero(program.again)
     through[uses] = ~baseline.sees(program.reader[uses], program.face[uses])
     found: Flags = program.again & (program.face >= 0) & (through | (elsewhere & ~goes_on[program.reader]))
-    sums = kernels.primitives == _MCORE_ADD
+    sums, in_celled = kernels.primitives == _MCORE_ADD, _of_layers(baseline, celled)
     if baseline.in_state is not None and not baseline.is_piped:
         plain = sums & ~baseline.waits_for_state
         if not baseline.with_experts.any():
-            plain &= ~_of_layers(baseline, celled)
+            plain &= ~in_celled
         found &= through | ~plain[source]
-    handed = _of_layers(baseline, celled) | (sums & baseline.waits_for_state)
+    handed = in_celled | (sums & baseline.waits_for_state)
     stateful = elsewhere & _of_layers(baseline, whole)[program.reader] & handed[source]
     if baseline.is_piped:
         stateful |= baseline.takers[program.reader] & baseline.concatenated[source]

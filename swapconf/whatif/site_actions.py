@@ -274,9 +274,8 @@ def _casts_known(baseline: Baseline, sites: Sites, actions: SiteActions) -> Flag
     if of_mlp.any():
         alone = of_mlp & ~actions.excluded[sites.of_node] & (actions.cell[sites.of_node] < 0)
         found |= is_cast & (kernels.layer > kernels.layer[alone].max(initial=-1))
-        for node in np.flatnonzero(alone).tolist():
-            layer, path = sites.names[sites.of_node[node]]
-            alone[node] = (layer, f"{path.removesuffix(_FIRST_OF_MLP)}{_READS_FIRST}") not in actions.left_out
+        behind = ((layer, f"{path.removesuffix(_FIRST_OF_MLP)}{_READS_FIRST}") for layer, path in sites.names)
+        alone &= ~np.array([*(name in actions.left_out for name in behind), False])[sites.of_node]
         found |= of_casts & (kernels.layer > kernels.layer[alone].max(initial=-1))
     if not baseline.is_accumulated:
         attentions = [number for number, cell in enumerate(actions.cells) if cell.endswith(_ATTENTION)]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -59,6 +59,16 @@ class Nodes:
         while value != NO_NODE and self.primitive[value] in (DEPEND, ITEM, LOAD):
             value = self.inputs[value][0]
         return value
+
+    def copied(self, node: int) -> int:
+        """The load of a parameter that a node is a copy of; `NO_NODE` for another node."""
+        is_copy = node != NO_NODE and self.primitive[node] == COPY and bool(self.inputs[node])
+        load = self.inputs[node][0] if is_copy else NO_NODE
+        return load if load != NO_NODE and self.primitive[load] == LOAD else NO_NODE
+
+    def read_instead(self, user: int, known: Mapping[int, int]) -> None:
+        """``known``: by node what the user reads instead of it."""
+        self.inputs[user] = [known.get(given, given) for given in self.inputs[user]]
 
     def waits_for_state(self, value: int) -> bool:
         """Who sees the value reads parameters in the state behind it."""

@@ -8,7 +8,7 @@ from itertools import chain
 
 import numpy as np
 
-from swapconf.trace.launch_graph import LOAD, NO_NODE, TUPLE
+from swapconf.trace.launch_graph import NO_NODE, TUPLE
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.graph.again import Again
 from swapconf.whatif.graph.asked import NO_CELL, Asked
@@ -18,7 +18,7 @@ from swapconf.whatif.graph.doubled import doubled
 from swapconf.whatif.graph.gates import Gates
 from swapconf.whatif.graph.literals import rows_of_literals
 from swapconf.whatif.graph.moves import Moves
-from swapconf.whatif.graph.nodes import COPY, Nodes
+from swapconf.whatif.graph.nodes import Nodes
 from swapconf.whatif.graph.output_weight import read_twice
 from swapconf.whatif.graph.prefetch import prefetched
 from swapconf.whatif.graph.reads import Reads
@@ -152,7 +152,7 @@ class _Building:
                 merged |= {run.node_of[other]: run.node_of[twin] for other in others}
         for other in merged:
             for user in run.users[other]:
-                self._nodes.inputs[user] = [merged.get(given, given) for given in self._nodes.inputs[user]]
+                self._nodes.read_instead(user, merged)
 
     def _part_views(self) -> None:
         """A view of several products, of which the recompute of some is excluded, is one for these and one for others,
@@ -168,36 +168,35 @@ class _Building:
             cells = {baseline.kernels.cell[twin] for twin in kept}
             for user in run.users[view]:
                 if user in run.kernel_of and baseline.kernels.cell[run.kernel_of[user]] in cells:
-                    nodes.inputs[user] = [mine if given == view else given for given in nodes.inputs[user]]
+                    nodes.read_instead(user, {view: mine})
 
     def _drop_copies(self) -> None:
         """A norm in a recomputed cell reads its weight itself, not the copy that is made for the backward pass."""
         run, nodes = self._run, self._nodes
         for node in range(nodes.count):
-            load = nodes.inputs[node][0] if nodes.primitive[node] == COPY and nodes.inputs[node] else NO_NODE
-            if load == NO_NODE or nodes.primitive[load] != LOAD:
+            if nodes.copied(node) == NO_NODE:
                 continue
             readers = [run.kernel_of[user] for user in run.users[node] if user in run.kernel_of]
             forward = [reader for reader in readers if not self._asked.prepared.baseline.kernels.backward[reader]]
             if forward and all(map(self._asked.is_inside, forward)):
-                self._reads.dropped[node] = load
-                self._let_read_weight(node, load)
+                self._drop(node)
 
     def _read_output_weight_once(self) -> None:
         """See `output_weight`."""
-        for stays, goes, loads in read_twice(self._asked):
-            self._reads.dropped |= loads
-            for copy, load in loads.items():
-                self._let_read_weight(copy, load)
+        for stays, goes in read_twice(self._asked, self._nodes):
+            for copy in {self._nodes.inputs[node][0]: None for node in (stays, goes)}:
+                self._drop(copy)
             for user in self._run.users[goes]:
-                self._nodes.inputs[user] = [stays if given == goes else given for given in self._nodes.inputs[user]]
+                self._nodes.read_instead(user, {goes: stays})
 
-    def _let_read_weight(self, node: int, load: int) -> None:
-        for user in self._run.users[node]:
-            if user in self._run.saved or self._run.is_tie(user):
-                continue
-            other = NO_NODE if self._nodes.primitive[user] == TUPLE else load
-            self._nodes.inputs[user] = [other if given == node else given for given in self._nodes.inputs[user]]
+    def _drop(self, copy: int) -> None:
+        """Let what reads a copy of a parameter read that itself, but for what waits for the copy."""
+        load = self._nodes.copied(copy)
+        self._reads.dropped[copy] = load
+        for user in self._run.users[copy]:
+            if user not in self._run.saved and not self._run.is_tie(user):
+                is_tuple = self._nodes.primitive[user] == TUPLE
+                self._nodes.read_instead(user, {copy: NO_NODE if is_tuple else load})
 
     def _read(self, node: int, kernel: int) -> None:
         """Let a kernel of the backward pass, or a tuple that it reads, read what the strategy has for it."""
