@@ -2,9 +2,10 @@
 
 `Cell.recompute(mp_comm_recompute=False)` marks the primitives that a cell has as attributes, and parallelism hands the
 mark on to what it puts in for them: the communication of a product, all steps of a change of layout between two of
-them, and the Reshape by which it replaces one, on one device for each layer, too (MindSpore 2.9.0, ``step_parallel``:
-its graph has ``recompute: False`` on these and on no other). It replaces none that a Morph of the model has, whose
-nodes lose their scope, and none that is not an attribute, and what a Transpose shows is no Reshape.
+them, and the Reshape by which it replaces one (MindSpore 2.9.0, ``step_parallel``: its graph has ``recompute: False``
+on these and on no other). It replaces none that a Morph of the model has, whose nodes lose their scope, and none that
+is not an attribute, and what a Transpose shows is no Reshape. In a stage of one device it replaces nothing (measured:
+legacy Llama, GLM, TeleChat3).
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import numpy as np
 
 from swapconf.models.network import Network
 from swapconf.trace.columns import Flags
+from swapconf.trace.trace import POINT_TO_POINT
 from swapconf.upstream.primitives import RESHAPE
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.laid_out import SPLITS
@@ -39,6 +41,8 @@ def changes_layout(baseline: Baseline, sites: Sites) -> Flags:
 def redistributed(baseline: Baseline, sites: Sites, network: Network) -> Flags:
     """[kernels]"""
     kernels = baseline.kernels
+    if _is_alone(baseline):
+        return np.zeros(len(kernels.name), dtype=np.bool_)
     found = changes_layout(baseline, sites) & ~kernels.is_lost
     found |= (kernels.primitives == RESHAPE) & (kernels.passing >= 0)
     found &= ~_in_morph(baseline, sites, network)
@@ -58,6 +62,14 @@ def redistributed(baseline: Baseline, sites: Sites, network: Network) -> Flags:
     if is_split and not baseline.is_piped:
         run_again |= np.array([not cell for cell in kernels.cell], dtype=np.bool_)[baseline.below]
     return np.asarray(found & ~(_again_alone(baseline) & run_again))
+
+
+def _is_alone(baseline: Baseline) -> bool:
+    """The stage is one device, which sends gradients and activations to other stages alone."""
+    kernels = baseline.kernels
+    shared = (kernels.stream != 0) & ~np.isin(kernels.primitives, list(POINT_TO_POINT))
+    names = (kernels.name[index] for index in np.flatnonzero(shared).tolist())
+    return not (shared & (kernels.passing >= 0)).any() and not any(_MIRROR in one or _SHARDED in one for one in names)
 
 
 def _is_data_parallel(baseline: Baseline) -> bool:
