@@ -41,7 +41,7 @@ def changes_layout(baseline: Baseline, sites: Sites) -> Flags:
 def redistributed(baseline: Baseline, sites: Sites, network: Network) -> Flags:
     """[kernels]"""
     kernels = baseline.kernels
-    if _is_alone(baseline):
+    if _is_one_device(baseline):
         return np.zeros(len(kernels.name), dtype=np.bool_)
     found = changes_layout(baseline, sites) & ~kernels.is_lost
     found |= (kernels.primitives == RESHAPE) & (kernels.passing >= 0)
@@ -64,7 +64,7 @@ def redistributed(baseline: Baseline, sites: Sites, network: Network) -> Flags:
     return np.asarray(found & ~(_again_alone(baseline) & run_again))
 
 
-def _is_alone(baseline: Baseline) -> bool:
+def _is_one_device(baseline: Baseline) -> bool:
     """The stage is one device, which sends gradients and activations to other stages alone."""
     kernels = baseline.kernels
     shared = (kernels.stream != 0) & ~np.isin(kernels.primitives, list(POINT_TO_POINT))
