@@ -180,6 +180,23 @@ def test_what_runs_again_reads_the_output_of_a_swap() -> None:
     assert found(elsewhere)["op-moves-nothing"] == "warning"
 
 
+@pytest.mark.parametrize(
+    ("names", "cause"),
+    [
+        ({}, "does not read the output of"),
+        ({"type": "ChatGLM2Config", "arch": "ChatGLM2ForConditionalGeneration"}, "which no layer of this model has"),
+    ],
+)
+def test_built_in_patterns_that_recompute_nothing_say_why(names: dict[str, str], cause: str) -> None:
+    changes: dict[str, Any] = {"recompute_config": {"select_recompute": True}}
+    if names:
+        changes["model"] = {"model_config": {"type": names["type"]}, "arch": {"type": names["arch"]}}
+    study = study_document(from_plain(merged(BASE, changes), nowhere()), Versions(), {})
+    (told,) = [finding for finding in study.findings if finding.rule == "recompute-nothing"]
+    assert cause in str(told.message)
+    assert r"feed_forward\.mul" in str(told.message)
+
+
 def test_lazy_inline_variable_is_asked_for_only_where_the_version_needs_it() -> None:
     old = Versions(mindspore="2.7.2", mindformers="1.6.0")
     assert "lazy-inline-variable" in found({"swap_config": LISTED}, old)

@@ -40,18 +40,22 @@ def check(case: Case) -> Iterator[Finding]:
             by_origin.setdefault(entry.origin, []).extend(verdicts)
             names.setdefault(entry.origin, {}).setdefault(entry.pattern)
     for origin, verdicts in by_origin.items():
-        if not any(verdicts):
-            operators_named = ", ".join(f"'{name}'" for name in names[origin])
-            yield finding(
-                RULE,
-                Severity.WARNING,
-                origin,
-                phrase(
-                    "recomputes nothing: the backward pass does not read the output of {operators}",
-                    operators=operators_named,
-                ),
-                phrase("select the cell around them, or also the reshape that follows"),
+        if any(verdicts):
+            continue
+        operators_named = ", ".join(f"'{name}'" for name in names[origin])
+        if verdicts:
+            cause = phrase(
+                "recomputes nothing: the backward pass does not read the output of {operators}",
+                operators=operators_named,
             )
+            remedy = phrase("select the cell around them, or also the reshape that follows")
+        else:  # built-in patterns are those of the legacy Llama
+            cause = phrase(
+                "recomputes nothing: `True` stands for {operators}, which no layer of this model has",
+                operators=operators_named,
+            )
+            remedy = phrase("list operators or cells of this model instead, or leave it out")
+        yield finding(RULE, Severity.WARNING, origin, cause, remedy)
 
 
 def _without_lazy_inline(case: Case) -> Iterator[Finding]:
