@@ -4,8 +4,8 @@ MindSpore 2.9.0 hands the state in which parameters are read (``UpdateState``) f
 something that is still to come writes, as a router that counts its tokens does. A recomputed cell is a graph of its own
 until late, so that the state behind it is that behind its call, where that returns a tuple (and, with the loss on this
 stage, is not of a feed-forward network); a cell that writes itself returns the state. Where any cell is recomputed,
-what is read in no state otherwise is read in that behind the embedding. Not in steps of one micro-batch (measured:
-DeepSeek-V3 and TeleChat3, with experts and without).
+what is read in no state otherwise is read in that behind the embedding, the weight of the output layer with it. Not in
+steps of one micro-batch (measured: DeepSeek-V3 and TeleChat3, with experts and without).
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from swapconf.whatif.graph.nodes import COPY, Nodes
 
 _NOTHING_BEFORE = -1
 _EMBEDDING, _NETWORK = "Embedding", "mlp"
+_OUTPUT = "/output_layer-"
 _WRITES = (ASSIGNS, _EMBEDDING)  # tokens of experts; the norms of what it reads
 
 
@@ -64,12 +65,31 @@ class CellStates:
 
     def _return(self, batch: int, state: int) -> None:
         """What a forward pass returns waits for the last state, and for what was read in it."""
-        read = (node for node in self.reading if self.state(node) == state)
+        read = (node for node in self._handed.get(batch, self.reading) if self.state(node) == state)
         copies = [next((user for user in self.asked.run.users[node] if self._copies(user)), node) for node in read]
         value = self.nodes.inputs[self.asked.run.saved_of[batch]][0]
         if self.nodes.primitive[value] == DEPEND and not self.nodes.waits_for_state(value):
             end = self.nodes.add(STATE, (state, self.nodes.add(TUPLE, copies)))
             self.nodes.inputs[value][0] = self.nodes.tied(self.nodes.inputs[value][0], end)
+
+    @cached_property
+    def _handed(self) -> Mapping[int, list[int]]:
+        """By micro-batch the Loads that what the output layer reads waits for in the baseline, in their order."""
+        graph, found = self.asked.run.graph, dict[int, list[int]]()
+        for node, primitive in enumerate(graph.primitive):
+            state = graph.inputs[node][1] if primitive == DEPEND and len(graph.inputs[node]) > 1 else NO_NODE
+            if state == NO_NODE or graph.primitive[state] != STATE:
+                continue
+            awaited = [one for behind in graph.inputs[state][1:] for one in self._items(behind)]
+            loads = [graph.inputs[one][0] if graph.primitive[one] == COPY else one for one in awaited]
+            read = [one for one in loads if one in self.reading]
+            if any(self._is_of_output(self.reading[one][1]) for one in read):
+                found[self.reading[read[0]][0]] = read
+        return found
+
+    def _items(self, node: int) -> tuple[int, ...]:
+        graph = self.asked.run.graph
+        return graph.inputs[node] if node != NO_NODE and graph.primitive[node] == TUPLE else ()
 
     def _copies(self, node: int) -> bool:
         return self.nodes.primitive[node] == COPY
@@ -207,7 +227,7 @@ class CellStates:
         for node, primitive in enumerate(graph.primitive):
             if primitive == LOAD and (place := self._place(node)) is not None:
                 state = graph.inputs[node][1] if len(graph.inputs[node]) > 1 else NO_NODE
-                if state == NO_NODE and self._batch(place[1]) is None:
+                if state == NO_NODE and self._batch(place[1]) is None and not self._is_of_output(place[1]):
                     continue
                 found[node] = place
                 while state != NO_NODE and graph.primitive[state] == STATE:
@@ -219,6 +239,9 @@ class CellStates:
             if state in found and (place := self._place(node)) is not None and place[0] == found[state][0]:
                 found[state] = min(found[state], place, key=lambda one: one[1])
         return found
+
+    def _is_of_output(self, kernel: int) -> bool:
+        return _OUTPUT in self.asked.prepared.baseline.kernels.name[kernel]
 
     def _batch_of_state(self, state: int, batch: int) -> int:
         """That of what it is behind; of a state without such the one asked for."""
