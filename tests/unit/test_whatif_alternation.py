@@ -18,8 +18,9 @@ _VALUES = 6
 _SAVED, _BARRIER = _VALUES, _VALUES + 1
 
 
-def _alternation(taken: Sequence[int], read: Sequence[int] = range(_VALUES)) -> Alternation:
-    """A tuple of six values; the backward pass reads some, and takes some of these out of the tuple."""
+def _alternation(taken: Sequence[int], read: Sequence[int] = range(_VALUES), *, returned: bool = False) -> Alternation:
+    """A tuple of six values; the backward pass reads some, and takes some of these out of the tuple. ``returned``: the
+    last node takes what is asked of the first, as the sum of the losses does."""
     inputs: list[tuple[int, ...]] = [()] * _VALUES + [tuple(range(_VALUES)), ()]
     primitive, item, ties = ["Mul"] * _VALUES + ["MakeTuple", "TensorMove"], [NO_NODE] * len(inputs), {}
     for value in read:
@@ -29,6 +30,8 @@ def _alternation(taken: Sequence[int], read: Sequence[int] = range(_VALUES)) -> 
             inputs, primitive, item = [*inputs, (_SAVED,)], [*primitive, ITEM], [*item, value]
         ties[value, _BARRIER] = len(inputs)
         inputs, primitive, item = [*inputs, (seen, _BARRIER)], [*primitive, "Depend"], [*item, NO_NODE]
+    if returned:
+        inputs, primitive, item = [*inputs, (0,)], [*primitive, ITEM], [*item, 1]
     nothing = ("",) * len(inputs)
     graph = LaunchGraph(
         name=nothing,
@@ -40,8 +43,14 @@ def _alternation(taken: Sequence[int], read: Sequence[int] = range(_VALUES)) -> 
         fused=(None,) * len(inputs),
         end=len(inputs) - 1,
     )
+    users = [[reader for reader, given in enumerate(inputs) if node in given] for node in range(len(inputs))]
     run = SimpleNamespace(
-        graph=graph, ties=ties, saved_behind={_BARRIER: _SAVED}, handed={}, is_parameter=lambda value: value == NO_NODE
+        graph=graph,
+        ties=ties,
+        users=users,
+        saved_behind={_BARRIER: _SAVED},
+        handed={},
+        is_parameter=lambda value: value == NO_NODE,
     )
     nodes = Nodes(graph)
     return Alternation(cast(RunGraph, run), nodes, {_SAVED: nodes.inputs[_SAVED]})
@@ -94,3 +103,14 @@ def test_a_parameter_counts_as_any_value_and_is_taken_out_in_its_turn() -> None:
     assert _taken(added, ties) == [0, 1, 3]
     assert nodes.primitive[nodes.inputs[tie][0]] == ITEM
     assert nodes.item[nodes.inputs[tie][0]] == _VALUES - 1
+
+
+@pytest.mark.parametrize(("asked", "is_taken"), [([1, 2, 3, 4, 5], False), ([1, 2, 4, 5], True), ([4, 5], True)])
+def test_what_is_returned_is_taken_out_of_the_tuple_in_its_turn(asked: Sequence[int], *, is_taken: bool) -> None:
+    """Behind all others."""
+    found = _alternation([1, 3, 5], range(1, _VALUES), returned=True)
+    ties = {key: tie for key, tie in found.run.ties.items() if key[0] in asked}
+    Alternation(found.run, found.nodes, found.entries, {_SAVED}).apply(ties, set(ties.values()))
+    (value,) = found.nodes.inputs[found.run.graph.end]
+    assert (found.nodes.primitive[value] == ITEM) == is_taken
+    assert is_taken or value == 0

@@ -62,6 +62,8 @@ FURTHER = {
     "llama_views_left_out-1": 0.0033,  # constants
     "qwen3_moe_experts_called-0": 0.0033,
     "qwen3_moe_experts_recomputed-0": 0.0018,
+    "qwen3_moe_stage_of_one_recomputed-0": 0.0007,  # constants
+    "qwen3_moe_stage_of_one_recomputed-1": 0.0007,  # constants
     "qwen3_moe_sums_of_a_stage-1": 0.0006,
     "qwen3_moe_sums_of_a_stage-2": 0.0008,
     "qwen3_moe_view_of_a_router-0": 0.0015,  # constants

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from swapconf.trace.launch_graph import DEPEND, NO_NODE, TUPLE
+from swapconf.trace.trace import POINT_TO_POINT
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.graph.asked import NO_CELL, Asked, Part
 from swapconf.whatif.graph.nodes import Nodes
@@ -54,6 +55,8 @@ class Late:
         return self._inside(maker, kernel, layer) if self._is_inside(kernel) else self._outside(maker, layer)
 
     def _inside(self, maker: int, kernel: int, layer: int) -> Turn:
+        if self.nodes.primitive[maker] in POINT_TO_POINT:
+            return None
         if maker in self._handed:
             return 3, layer
         if kernel in self.asked.again or kernel in self.asked.shared:

@@ -34,7 +34,15 @@ class Saved:
         for saved, held in found.items():
             self.nodes.inputs[saved] = [self._shown(saved, entry) for entry in held]
         self._count_again(found)
-        Alternation(run, self.nodes, found).apply(ties.known, self._live)
+        Alternation(run, self.nodes, found, self._results).apply(ties.known, self._live)
+
+    @cached_property
+    def _results(self) -> frozenset[int]:
+        """In pipelines the tuples of micro-batches that end in a loss, without the last one."""
+        asked, saved_of = self.asked, self.asked.run.saved_of
+        (*_, last), baseline = asked.plan.marks.strategy.operators, asked.prepared.baseline
+        ends = [batch for batch in sorted(saved_of) if baseline.layer_of(baseline.batches[batch][-1]) == last]
+        return frozenset(saved_of[batch] for batch in ends[:-1] if asked.is_pipelined)
 
     @cached_property
     def _given(self) -> dict[int, tuple[int, ...]]:

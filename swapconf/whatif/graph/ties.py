@@ -83,7 +83,7 @@ class Ties:
         """That in which a recomputed cell is called; a legacy model hands none on."""
         if gate not in self._states:
             called = NO_NODE
-            if self.run.is_inlined and self.is_mcore:
+            if self.run.is_inlined and self.is_mcore and barrier != NO_NODE:
                 if barrier not in self._called:
                     self._called[barrier] = self.nodes.tied(NO_NODE, barrier)
                 called = self._called[barrier]
