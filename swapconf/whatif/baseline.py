@@ -98,9 +98,9 @@ class Baseline(LaidOut):
 
     @cached_property
     def is_alone(self) -> Flags:
-        """[kernels] of a layer that is the only one of its stage."""
-        alone = [number for batch in self.batches if len(batch) == 1 for number in batch]
-        return np.isin(self.kernels.passing, alone)
+        """[kernels] of a layer that is the only one of its stage, all pieces of an interleaved pipeline together."""
+        layers = {self.layer_of(number) for batch in self.batches for number in batch}
+        return (self.kernels.passing >= 0) & (len(layers) == 1)
 
     @cached_property
     def first_nodes(self) -> dict[int, int]:

@@ -225,6 +225,7 @@ def _first(prepared: PlacedBaseline, count: int) -> PlacedBaseline:
         states={kernel: row for kernel, row in baseline.states.items() if kernel < count},
         turned=frozenset(kernel for kernel in baseline.turned if kernel < count),
         in_state=None if baseline.in_state is None else frozenset(one for one in baseline.in_state if one < count),
+        awaits_send=frozenset(kernel for kernel in baseline.awaits_send if kernel < count),
     )
     return PlacedBaseline(
         baseline=one,

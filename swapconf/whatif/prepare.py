@@ -22,6 +22,7 @@ from swapconf.whatif.streams import released
 from swapconf.words.phrases import phrase
 
 ALIGNMENT = 512
+_SEND, _SIGNALS = "Send", "StreamSend"  # a message to another rank; what a stream has done so far, to another stream
 
 
 def prepare(trace: Trace, recomputes: bool = False) -> Baseline:
@@ -67,6 +68,7 @@ def prepare(trace: Trace, recomputes: bool = False) -> Baseline:
         states=states_read(tasks, blocks),
         turned=frozenset(index for index, task in enumerate(tasks) if _is_turned(task)),
         in_state=_in_state(trace.launch_graph, kernels),
+        awaits_send=frozenset(_await_sends(trace.kernels)),
     )
 
 
@@ -130,6 +132,23 @@ def _in_state(graph: LaunchGraph | None, kernels: Sequence[Kernel]) -> frozenset
             if value != NO_NODE and awaited != NO_NODE and graph.primitive[awaited] == STATE:
                 found.add(graph.name[value])
     return frozenset(index for index, kernel in enumerate(kernels) if kernel.name in found)
+
+
+def _await_sends(kernels: Iterable[Kernel]) -> Iterator[int]:
+    """Kernels of the main stream in front of which it waits for a stream that has last sent something."""
+    last, sent = dict[int, str](), dict[str, str]()
+    number, awaited = -1, set[str]()
+    for kernel in kernels:
+        if kernel.primitive == _SIGNALS:
+            sent[kernel.event] = last.get(kernel.stream, "")
+        elif kernel.is_event:
+            awaited |= {sent.get(kernel.event, "")} if kernel.stream == 0 else set()
+        else:
+            number, last[kernel.stream] = number + 1, kernel.primitive
+            if kernel.stream == 0 or kernel.primitive == _SEND:
+                if kernel.primitive != _SEND and _SEND in awaited:
+                    yield number
+                awaited = set()
 
 
 def _host_bytes(tasks: Sequence[Task], row: dict[int, int]) -> Ints:

@@ -48,10 +48,10 @@ def redistributed(baseline: Baseline, sites: Sites, network: Network) -> Flags:
     found &= ~_in_morph(baseline, sites, network)
     found[list(baseline.turned)] = False
     functions, is_split = set[int](), _is_split(baseline)
-    if not is_split and any(layer.interleave for layer in network.layers):  # measured: the slices of a rotary table
+    if not is_split:  # then no layout changes in these steps: they are slices of a rotary table, or of heads
         found &= ~np.isin(kernels.primitives, _STEPS)
     for reader, face in sorted(zip(*(side.tolist() for side in baseline.edges), strict=True)):
-        if baseline.views[face] and _is_function(baseline, face, reader, is_split=is_split):
+        if baseline.views[face] and _is_function(baseline, face, reader):
             functions.add(face)
         if found[reader] and kernels.cell[reader].rpartition(".")[2] == ROUTER:
             is_own = kernels.primitive[face] in _OF_ROUTER or not baseline.views[reader]
@@ -116,15 +116,14 @@ def _in_morph(baseline: Baseline, sites: Sites, network: Network) -> Flags:
     return np.asarray(found)
 
 
-def _is_function(baseline: Baseline, view: int, reader: int, *, is_split: bool) -> bool:
+def _is_function(baseline: Baseline, view: int, reader: int) -> bool:
     """A Reshape that the model calls as a function: in front of a norm of its query or key (mindformers 1.9.0,
     training_graph/transformer/attention.py), and of flash attention behind a Transpose (GLM, modules/layers.py); or one
-    that MindSpore has merged with such a one, behind flash attention (GLM; in a pipeline only with tensor
-    parallelism)."""
+    that MindSpore has merged with such a one, behind flash attention (GLM)."""
     kernels, below = baseline.kernels, int(baseline.below[view])
     cell, source = kernels.cell[view], kernels.primitive[below] if below >= 0 else ""
     if kernels.primitive[reader] == _FLASH or source == _FLASH:
-        return source == "Transpose" or (cell.endswith(_BEHIND_FLASH) and (is_split or not baseline.is_piped))
+        return source == "Transpose" or cell.endswith(_BEHIND_FLASH)
     return is_in_front_of_norm(baseline, view, reader)
 
 

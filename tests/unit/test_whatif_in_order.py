@@ -46,6 +46,7 @@ FURTHER = {
     "glm2_bias_recomputed-0": 0.0008,
     "glm2_gradients_read_twice-0": 0.0035,
     "glm2_gradients_read_twice-1": 0.0011,
+    "glm2_interleaved_without_comm-0": 0.0007,
     "glm2_last_stage-0": 0.0017,
     "glm2_last_stage-1": 0.0015,
     "glm2_layout_recomputed-0": 0.0006,

@@ -127,11 +127,15 @@ class _Launched:
         return np.asarray(found[: len(reader)])
 
     def _sends(self) -> tuple[Ints, Ints]:
-        """(Sends, the launch before each on its stream)."""
-        pairs, last = list[tuple[int, int]](), dict[int, int]()
+        """(What waits for a stream that sends: the next Send, and what the baseline lets wait for one; the launch
+        before each on that stream)."""
+        pairs, last, sending = list[tuple[int, int]](), dict[int, int](), 0
+        awaiting = {self._run.node_of[kernel] for kernel in self._baseline.awaits_send if kernel < self._run.count}
         for turn, (node, stream) in enumerate(zip(self.order, self._stream.tolist(), strict=True)):
-            if self._nodes.primitive[node] == SEND and stream in last:
-                pairs.append((turn, last[stream]))
+            is_send = self._nodes.primitive[node] == SEND
+            sending = stream if is_send else sending
+            if sending and (is_send or node in awaiting) and sending in last:
+                pairs.append((turn, last[sending]))
             last[stream] = turn
         waits, awaited = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
         return waits, awaited
