@@ -41,7 +41,7 @@ class LaidOut:
     what the optimizer keeps of a weight, with the number of that weight in the optimizer's order. ``turned``: views
     that show dimensions in another order, as a Transpose of one sample or one head is launched. ``in_state``: kernels
     whose output MindSpore's graph hands on in a state of the parameters; None where the trace has no graph.
-    ``awaits_send``: kernels in front of which the main stream waits for what was sent, as a parameter that they read."""
+    ``awaits_send``: kernels in front of which the main stream waits for what was sent, as a parameter they read."""
 
     blocks: Lifetimes
     maker: Ints
