@@ -154,6 +154,21 @@ def test_another_run_is_launched_in_its_order(folder: Path, run: Mapping[str, An
     assert hashlib.sha256(told.encode()).hexdigest() == run["launches"]
 
 
+def test_a_recomputed_layer_has_the_second_of_two_merged_views_where_the_first_is_left_out_of_it() -> None:
+    """What splits it reads a view of what was kept."""
+    folder = TRACES / "in_order" / "telechat3_moe_view_left_out"
+    baseline, asked = graphed(folder), strategy(folder, json.loads((folder / "strategies.json").read_text())[0])
+    assert baseline.run is not None
+    plan = Asked(prepared=baseline.prepared, run=baseline.run, plan=schedule(baseline.prepared, asked))
+    graph = strategy_graph(plan)
+    nodes = graph.nodes
+    splits = [node for node in graph.again if nodes.primitive[node] == "SplitWithSize"]
+    views = [nodes.inputs[node][0] for node in splits if "mlp-" in nodes.name[node]]
+    assert len(views) == len(baseline.prepared.baseline.batches) // baseline.prepared.baseline.steps
+    assert all(view >= nodes.count and nodes.primitive[view] == "Reshape" for view in views)
+    assert all(nodes.primitive[nodes.inputs[view][0]] == "Depend" for view in views)
+
+
 def test_a_strategy_that_is_inlined_otherwise_than_the_run_is_predicted_without_the_graph() -> None:
     folder = TRACES / "in_order" / "glm2_accumulated"
     asked = replace(strategy(folder, json.loads((folder / "strategies.json").read_text())[0]), lazy_inline=False)
