@@ -17,7 +17,10 @@ ROOM = 8  # kernels between a copy of a weight and its reader, from which on it 
 
 @dataclass(frozen=True, kw_only=True)
 class Baseline(LaidOut):
-    """What strategies are asked of."""
+    """What strategies are asked of. ``awaits_send``: kernels in front of which the main stream waits for what was sent,
+    as a parameter that they read."""
+
+    awaits_send: frozenset[int] = frozenset()
 
     @cached_property
     def is_read_again(self) -> Flags:

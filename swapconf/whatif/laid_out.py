@@ -40,8 +40,7 @@ class LaidOut:
     ``weights``: kernels that read one weight and nothing else, with the row of its block. ``states``: kernels that read
     what the optimizer keeps of a weight, with the number of that weight in the optimizer's order. ``turned``: views
     that show dimensions in another order, as a Transpose of one sample or one head is launched. ``in_state``: kernels
-    whose output MindSpore's graph hands on in a state of the parameters; None where the trace has no graph.
-    ``awaits_send``: kernels in front of which the main stream waits for what was sent, as a parameter they read."""
+    whose output MindSpore's graph hands on in a state of the parameters; None where the trace has no graph."""
 
     blocks: Lifetimes
     maker: Ints
@@ -55,7 +54,6 @@ class LaidOut:
     states: Mapping[int, int] = field(default_factory=dict[int, int])
     turned: frozenset[int] = frozenset()
     in_state: frozenset[int] | None = None
-    awaits_send: frozenset[int] = frozenset()
 
     @cached_property
     def step_starts(self) -> Ints:

@@ -190,6 +190,10 @@ def _later(column: Ints, by: int) -> Ints:
     return np.where(column < 0, column, column + by)
 
 
+def _below(kernels: frozenset[int], count: int) -> frozenset[int]:
+    return frozenset(kernel for kernel in kernels if kernel < count)
+
+
 def _first(prepared: PlacedBaseline, count: int) -> PlacedBaseline:
     """The first step alone."""
     baseline, sites = prepared.baseline, prepared.sites
@@ -220,12 +224,12 @@ def _first(prepared: PlacedBaseline, count: int) -> PlacedBaseline:
             via=reads.via[inside],
         ),
         steps=1,
-        misnamed=frozenset(kernel for kernel in baseline.misnamed if kernel < count),
+        misnamed=_below(baseline.misnamed, count),
         weights={kernel: row for kernel, row in baseline.weights.items() if kernel < count},
         states={kernel: row for kernel, row in baseline.states.items() if kernel < count},
-        turned=frozenset(kernel for kernel in baseline.turned if kernel < count),
-        in_state=None if baseline.in_state is None else frozenset(one for one in baseline.in_state if one < count),
-        awaits_send=frozenset(kernel for kernel in baseline.awaits_send if kernel < count),
+        turned=_below(baseline.turned, count),
+        in_state=None if baseline.in_state is None else _below(baseline.in_state, count),
+        awaits_send=_below(baseline.awaits_send, count),
     )
     return PlacedBaseline(
         baseline=one,

@@ -9,6 +9,7 @@ from swapconf.trace.launch_graph import DEPEND, LOAD, NO_NODE, SAME_VALUE, STATE
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.graph.asked import NO_CELL, Asked, Part
 from swapconf.whatif.graph.constants import Constants
+from swapconf.whatif.graph.doubled import second_view
 from swapconf.whatif.graph.first_inputs import FirstInputs
 from swapconf.whatif.graph.gates import Gates
 from swapconf.whatif.graph.given import given
@@ -219,18 +220,8 @@ class Again:
         if use.window >= 0:
             return self.gated(self.moves.returned(use.window, barrier), source, kernel, part, item), False
         kept = self.gated(self._behind(untied, barrier), source, kernel, part, item)
-        return self._shown_again(self._states.kept(kept, value, kernel, barrier, part), source, part), False
-
-    def _shown_again(self, kept: int, source: int, part: Part) -> int:
-        """A recomputed layer has the second of two views that MindSpore has merged, also where the first is left out
-        of it."""
-        asked, nodes, kernel = self.asked, self.nodes, self.asked.run.kernel_of.get(source, -1)
-        is_one = kernel in asked.prepared.merged_views and asked.is_excluded(kernel)
-        if not (is_one and asked.is_whole(part) and asked.run.is_inlined):
-            return kept
-        if (source, part) not in self._second_views:
-            self._second_views[source, part] = nodes.add(nodes.primitive[source], (kept,), nodes.name[source])
-        return self._second_views[source, part]
+        kept = self._states.kept(kept, value, kernel, barrier, part)
+        return second_view(asked, self.nodes, self._second_views, kept, (source, part)), False
 
     def _untied(self, value: int) -> int:
         """A value of the forward pass, whatever copy to the host its reader waits for there."""

@@ -8,11 +8,12 @@ of the model, and not of the first behind the start or the end of the call of a 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, MutableMapping
 
 import numpy as np
 
-from swapconf.whatif.graph.asked import NO_CELL, Asked
+from swapconf.whatif.graph.asked import NO_CELL, Asked, Part
+from swapconf.whatif.graph.nodes import Nodes
 from swapconf.whatif.merged_views import morphs
 
 _PRODUCTS = frozenset({"MatMul", "BatchMatMul"})
@@ -26,6 +27,21 @@ def doubled(asked: Asked) -> frozenset[int]:
     passing, homes = asked.prepared.baseline.kernels.passing, asked.prepared.sites.homes(asked.prepared.baseline)
     merged = (view for view in asked.prepared.merged_views if view < asked.run.count)
     return frozenset(view for view in merged if (int(passing[view]), homes[int(below[view])]) in firsts)
+
+
+def second_view(
+    asked: Asked, nodes: Nodes, known: MutableMapping[tuple[int, Part], int], kept: int, key: tuple[int, Part]
+) -> int:
+    """What a part reads for ``kept``, which the forward pass has left for a node; ``key``: (node, part). A recomputed
+    layer has the second of two views that have become one, also where the first is left out of it."""
+    node, part = key
+    kernel = asked.run.kernel_of.get(node, -1)
+    is_one = kernel in asked.prepared.merged_views and asked.is_excluded(kernel)
+    if not (is_one and asked.is_whole(part) and asked.run.is_inlined):
+        return kept
+    if key not in known:
+        known[key] = nodes.add(nodes.primitive[node], (kept,), nodes.name[node])
+    return known[key]
 
 
 def _first_linears(asked: Asked) -> Iterator[tuple[int, str]]:

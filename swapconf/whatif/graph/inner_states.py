@@ -22,6 +22,7 @@ from swapconf.whatif.communicated import views_left_out
 from swapconf.whatif.graph.asked import NO_CELL, Asked, Part
 from swapconf.whatif.graph.gates import Gates
 from swapconf.whatif.graph.nodes import COPY, Nodes
+from swapconf.whatif.graph.stage_begins import begins_stage
 from swapconf.whatif.graph.ties import Ties
 
 _ATTENTION, _NORM, _SPLIT = "self_attention", "q_layernorm", "SplitWithSize"
@@ -30,7 +31,6 @@ _NOT_AWAITED = ("linear_proj", "linear_kv_up_proj")  # no state is behind what t
 _NOT_AWAITED_BY_EXPERTS = (*_NOT_AWAITED, "pre_mlp_layernorm")  # ... nor, with experts, this
 _PRODUCTS = ("linear_fc1", "linear_fc2")
 _BEHIND, _NETWORK = ("linear_proj", "pre_mlp_layernorm"), "mlp"  # cells behind query, key and value
-_BEGIN = ("input_layernorm", "self_attention")
 _FAR, _PRODUCT, _QKV = 3, "MatMul", "linear_qkv"
 
 
@@ -158,16 +158,7 @@ class InnerStates:
 
     def _called(self, kernel: int, barrier: int, part: Part) -> int:
         """The state in which the cell is called."""
-        return self.ties.state(NO_NODE if self._is_first(part) else barrier, self.gates.of(kernel, part))
-
-    def _is_first(self, part: Part) -> bool:
-        """Nothing in front of the cell has a state: it stands where a later stage begins."""
-        baseline, (first, *_) = self.asked.prepared.baseline, self.asked.plan.marks.strategy.operators
-        batch = baseline.batches[self.asked.run.batch_of_pass[part.passing]]
-        if part.passing != batch[0] or baseline.layer_of(part.passing) == first:
-            return False
-        path = self.asked.plan.marks.actions.cells[part.cell] if part.cell != NO_CELL else ""
-        return path == "" or (path.startswith(_BEGIN) and not path.endswith(_BEHIND))
+        return self.ties.state(NO_NODE if begins_stage(self.asked, part) else barrier, self.gates.of(kernel, part))
 
     def _state(self, state: int, kernel: int, barrier: int, part: Part) -> int:
         """A state of the forward pass in a part: behind the last tuple that an attention has handed out there."""
