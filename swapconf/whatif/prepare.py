@@ -141,14 +141,14 @@ def _await_sends(kernels: Iterable[Kernel]) -> Iterator[int]:
     for kernel in kernels:
         if kernel.primitive == _SIGNALS:
             sent[kernel.event] = last.get(kernel.stream, "")
-        elif kernel.is_event:
-            awaited |= {sent.get(kernel.event, "")} if kernel.stream == 0 else set()
-        else:
+        elif kernel.is_event and kernel.stream == 0:
+            awaited.add(sent.get(kernel.event, ""))
+        elif not kernel.is_event:
             number, last[kernel.stream] = number + 1, kernel.primitive
+            if kernel.stream == 0 and _SEND in awaited:
+                yield number
             if kernel.stream == 0 or kernel.primitive == _SEND:
-                if kernel.primitive != _SEND and _SEND in awaited:
-                    yield number
-                awaited = set()
+                awaited.clear()
 
 
 def _host_bytes(tasks: Sequence[Task], row: dict[int, int]) -> Ints:

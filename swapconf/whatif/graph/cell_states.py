@@ -22,6 +22,7 @@ from swapconf.trace.launch_graph import DEPEND, LOAD, NO_NODE, STATE, TUPLE
 from swapconf.whatif.graph.asked import ASSIGNS, NO_CELL, Asked, Part
 from swapconf.whatif.graph.attention_states import AttentionStates
 from swapconf.whatif.graph.nodes import COPY, Nodes
+from swapconf.whatif.graph.stage_ends import ends_in_loss
 
 _NOTHING_BEFORE = -1
 _EMBEDDING, _NETWORK = "Embedding", "mlp"
@@ -160,8 +161,7 @@ class CellStates:
 
     @cached_property
     def has_loss(self) -> bool:
-        baseline, (*_, last) = self.asked.prepared.baseline, self.asked.plan.marks.strategy.operators
-        return any(baseline.layer_of(batch[-1]) == last for batch in baseline.batches)
+        return any(ends_in_loss(self.asked, batch) for batch in range(len(self.asked.prepared.baseline.batches)))
 
     @cached_property
     def _is_plain(self) -> bool:

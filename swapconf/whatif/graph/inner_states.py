@@ -22,7 +22,7 @@ from swapconf.whatif.communicated import views_left_out
 from swapconf.whatif.graph.asked import NO_CELL, Asked, Part
 from swapconf.whatif.graph.gates import Gates
 from swapconf.whatif.graph.nodes import COPY, Nodes
-from swapconf.whatif.graph.stage_begins import begins_stage
+from swapconf.whatif.graph.stage_ends import begins_stage
 from swapconf.whatif.graph.ties import Ties
 
 _ATTENTION, _NORM, _SPLIT = "self_attention", "q_layernorm", "SplitWithSize"

@@ -15,6 +15,7 @@ from swapconf.whatif.graph.captured import Captures
 from swapconf.whatif.graph.entries import is_of_baseline, is_parameter, place_of
 from swapconf.whatif.graph.late import Late
 from swapconf.whatif.graph.nodes import Nodes
+from swapconf.whatif.graph.stage_ends import ends_in_loss
 
 
 @dataclass
@@ -39,10 +40,11 @@ class Saved:
     @cached_property
     def _results(self) -> frozenset[int]:
         """In pipelines the tuples of micro-batches that end in a loss, without the last one."""
-        asked, saved_of = self.asked, self.asked.run.saved_of
-        (*_, last), baseline = asked.plan.marks.strategy.operators, asked.prepared.baseline
-        ends = [batch for batch in sorted(saved_of) if baseline.layer_of(baseline.batches[batch][-1]) == last]
-        return frozenset(saved_of[batch] for batch in ends[:-1] if asked.is_pipelined)
+        if not self.asked.is_pipelined:
+            return frozenset()
+        saved_of = self.asked.run.saved_of
+        ends = [batch for batch in sorted(saved_of) if ends_in_loss(self.asked, batch)]
+        return frozenset(saved_of[batch] for batch in ends[:-1])
 
     @cached_property
     def _given(self) -> dict[int, tuple[int, ...]]:

@@ -1,5 +1,5 @@
-"""PART -> whether nothing in front of its cell has a state: it stands where a later stage begins, in front of query,
-key and value."""
+"""ASKED -> where a stage begins and ends: which cells stand in front of all that has a state, and which micro-batches
+end in the loss."""
 
 from __future__ import annotations
 
@@ -9,10 +9,17 @@ _BEGIN, _BEHIND = ("input_layernorm", "self_attention"), "linear_proj"
 
 
 def begins_stage(asked: Asked, part: Part) -> bool:
-    """What a layer at the beginning of a later stage is sent comes in no state of the parameters."""
+    """Whether the cell of a part stands where a later stage begins, in front of query, key and value: what its layer is
+    sent comes in no state of the parameters."""
     baseline, (first, *_) = asked.prepared.baseline, asked.plan.marks.strategy.operators
     batch = baseline.batches[asked.run.batch_of_pass[part.passing]]
     if part.passing != batch[0] or baseline.layer_of(part.passing) == first:
         return False
     path = asked.plan.marks.actions.cells[part.cell] if part.cell != NO_CELL else ""
     return path == "" or (path.startswith(_BEGIN) and not path.endswith(_BEHIND))
+
+
+def ends_in_loss(asked: Asked, batch: int) -> bool:
+    """Whether the last layer of the model is that of a micro-batch, or of a piece of it on this stage."""
+    baseline, (*_, last) = asked.prepared.baseline, asked.plan.marks.strategy.operators
+    return baseline.layer_of(baseline.batches[batch][-1]) == last
