@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import signal
 import tarfile
+from atexit import register
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from tempfile import mkdtemp
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from click.testing import CliRunner, Result
@@ -41,13 +42,23 @@ def golden(name: str | Path) -> Trace:
 @cache
 def packed(folder: Path) -> Trace:
     """A trace that is kept in a ``trace.tar.xz``."""
-    place = Path(mkdtemp())
-    with tarfile.open(folder / "trace.tar.xz") as files:
-        for member in files.getmembers():  # Python 3.11.3 and older have no filter for all of them at once
-            content = files.extractfile(member)
-            assert content is not None, f"{member.name} is no file"
-            (place / Path(member.name).name).write_bytes(content.read())
-    return trace_folder.read(place, rank=0)
+    with TemporaryDirectory(prefix="swapconf-packed-") as place:
+        with tarfile.open(folder / "trace.tar.xz") as files:
+            for member in files.getmembers():  # Python 3.11.3 and older have no filter for all of them at once
+                content = files.extractfile(member)
+                assert content is not None, f"{member.name} is no file"
+                (Path(place) / Path(member.name).name).write_bytes(content.read())
+        trace = trace_folder.read(place, rank=0)
+        assert trace.launch_graph is not None  # which is read when it is asked for, and the folder is gone then
+    return trace
+
+
+@cache
+def scratch(name: str) -> Path:
+    """A folder of this process, which goes with it."""
+    folder = TemporaryDirectory(prefix=f"swapconf-{name}-", ignore_cleanup_errors=True)
+    register(folder.cleanup)
+    return Path(folder.name)
 
 
 @cache

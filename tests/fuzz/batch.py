@@ -105,9 +105,14 @@ def serve() -> None:
     from tests.fuzz import targets  # noqa: F401  # loaded once for all children
 
     for line in sys.stdin:
-        with tempfile.TemporaryFile() as printed, tempfile.TemporaryFile() as complained:
+        with (
+            tempfile.TemporaryFile() as printed,
+            tempfile.TemporaryFile() as complained,
+            tempfile.TemporaryDirectory(prefix="swapconf-fuzz-") as folder,
+        ):
             child = os.fork()
             if not child:
+                tempfile.tempdir = folder  # goes with the child, however that ends
                 _alone(json.loads(line), printed.fileno(), complained.fileno())
             _, status = os.waitpid(child, 0)
             texts = [os.pread(file.fileno(), 1 << 24, 0).decode() for file in (printed, complained)]

@@ -8,11 +8,8 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
-from atexit import register
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
 from shutil import rmtree
 from typing import Any
@@ -42,21 +39,14 @@ from swapconf.verify import predicted_peaks, worker_logs
 from swapconf.words import phrases, units
 from swapconf.words.findings import Finding, SwapconfError
 from tests.fuzz.mutations import grown
+from tests.helpers import scratch
 
 Target = Callable[[bytes], None]
 SEPARATOR = b"=== "  # before the name of each file of a target that reads several
 
 
-@cache
-def scratch() -> Path:
-    """A folder of this process."""
-    folder = Path(tempfile.mkdtemp(prefix="swapconf-fuzz-"))
-    register(rmtree, folder, ignore_errors=True)
-    return folder
-
-
 def file_of(data: bytes, name: str) -> Path:
-    path = scratch() / name
+    path = scratch("fuzz") / name
     path.write_bytes(data)
     return path
 
@@ -171,7 +161,7 @@ def worker_log_stream(data: bytes) -> None:
 
 def logs_below(data: bytes) -> None:
     """One path a line, made below a folder; what the machine itself refuses as a name is left out."""
-    folder = scratch() / "logs"
+    folder = scratch("fuzz") / "logs"
     for name in data.split(b"\n")[:12]:
         path = Path(os.fsdecode(os.path.normpath(os.path.join(os.fsencode(folder), name.lstrip(b"/")))))
         if folder not in path.parents:
@@ -262,7 +252,7 @@ def command_line(data: bytes) -> None:
 
 def trace(data: bytes) -> None:
     """All files of a trace, read together, and what the commands `memory` and `timeline` make of them."""
-    folder = scratch() / "rank_0"
+    folder = scratch("fuzz") / "rank_0"
     folder.mkdir(exist_ok=True)
     for part in data.split(SEPARATOR):
         name, _, content = part.partition(b"\n")

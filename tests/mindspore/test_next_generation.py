@@ -8,12 +8,11 @@ import shlex
 import subprocess
 import sys
 from functools import cache
-from pathlib import Path
 
 import pytest
 
 from swapconf.words.units import parse_bytes
-from tests.helpers import ROOT
+from tests.helpers import ROOT, scratch
 from tests.mindspore import test_pynative as pair
 
 pytestmark = [*pair.pytestmark, pytest.mark.mindspore]
@@ -25,9 +24,7 @@ ROW = re.compile(r"completed +(?P<peak>\S+) .*  (?P<moved>-|\d+ tensors, \S+) +(
 @cache
 def printed() -> dict[str, str]:
     """What each command prints, in a folder of its own."""
-    import tempfile
-
-    folder = Path(tempfile.mkdtemp(prefix="swapconf-next-"))
+    folder = scratch("next")
     (folder / "configs").symlink_to(ROOT / "configs")
     whole = (ROOT / "configs/pynative/qwen3.yaml").read_text(encoding="utf-8")
     eight = re.sub(r"^(  (?:data_parallel_shard|global_batch_size)): 1$", r"\1: 8", whole, flags=re.MULTILINE)

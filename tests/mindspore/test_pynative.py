@@ -23,7 +23,7 @@ from swapconf.trace.lifetimes import CATEGORIES, Category
 from swapconf.trace.marked_passes import Pass
 from swapconf.trace.marks import Moment
 from swapconf.trace.trace import Trace
-from tests.helpers import ROOT
+from tests.helpers import ROOT, scratch
 
 PAIR = "2.0.0+2.10.0"
 VARIABLE = "SWAPCONF_PYNATIVE_PYTHON"
@@ -54,16 +54,9 @@ SWAP = "swap={enable: True, default_prefetch: 1, layer_swap: [{layers: ['0-2']}]
 
 
 @cache
-def folder() -> Path:
-    import tempfile
-
-    return Path(tempfile.mkdtemp(prefix="swapconf-pynative-"))
-
-
-@cache
 def dryrun(model: str, *words: str) -> tuple[dict[str, Any], Trace, int]:
     """(report, trace, MindSpore's own max_memory_allocated)."""
-    keep = folder() / str(len(list(folder().iterdir())))
+    keep = scratch("pynative") / str(len(list(scratch("pynative").iterdir())))
     changes = [word for setting in TINY[model] for word in ("--set", f"model.{setting}")]
     command = [str(PYTHON), "-m", "swapconf", "dryrun", str(ROOT / f"configs/pynative/{model}.yaml"), "--no-cache"]
     done = subprocess.run(
