@@ -259,6 +259,8 @@ def _given(baseline: Baseline, sites: Sites, actions: SiteActions) -> Flags:
         layer, path = sites.names[site]
         asked[site] = descends(path, actions.roots[layer])
     reading = asked[sites.of_node] & ~np.isin(baseline.kernels.primitives, _TAKE_TUPLES)
+    for (layer, cell), nodes in sites.loose.items():
+        reading[nodes] = descends(cell, actions.roots.get(layer, frozenset()))
     reading &= (sites.of_merged < 0) | asked[sites.of_merged]
     read = baseline.read_by(reading)
     is_free = (sites.of_node >= 0) & ~actions.again[sites.of_node]

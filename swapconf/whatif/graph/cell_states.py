@@ -2,8 +2,8 @@
 
 MindSpore 2.9.0 hands the state in which parameters are read (``UpdateState``) from one to the next, as long as
 something that is still to come writes, as a router that counts its tokens does. A recomputed cell is a graph of its own
-until late, so that the state behind it is that behind its call, where that returns a tuple (and, with the loss on this
-stage, is not of a feed-forward network); a cell that writes itself returns the state. Where any cell is recomputed,
+until late, so that the state behind it is that behind its call, where that returns a tuple (and is no Linear, nor, with
+the loss on this stage, of a feed-forward network); a cell that writes itself returns the state. Where any cell is recomputed,
 what is read in no state otherwise is read in that behind the embedding, the weight of the output layer with it. Not in
 steps of one micro-batch (measured: DeepSeek-V3 and TeleChat3, with experts and without).
 """
@@ -25,7 +25,7 @@ from swapconf.whatif.graph.nodes import COPY, Nodes
 from swapconf.whatif.graph.stage_ends import ends_in_loss
 
 _NOTHING_BEFORE = -1
-_EMBEDDING, _NETWORK = "Embedding", "mlp"
+_EMBEDDING, _NETWORK, _LINEAR = "Embedding", "mlp", "linear_"
 _OUTPUT = "/output_layer-"
 _WRITES = (ASSIGNS, _EMBEDDING)  # tokens of experts; the norms of what it reads
 
@@ -142,8 +142,9 @@ class CellStates:
             inside = inside[inside < self.asked.run.count]
             busy, kernels = inside[~baseline.rootless[inside]], inside.tolist()
             reads = any(map(self._loads, kernels)) and self._effects.isdisjoint(kernels)
-            is_network = _NETWORK in self.asked.plan.marks.actions.cells[cell].split(".")
-            is_handed = self.asked.returns_tuple(Part(number, cell)) and not (is_network and self.has_loss)
+            names = self.asked.plan.marks.actions.cells[cell].split(".")
+            is_handed = self.asked.returns_tuple(Part(number, cell)) and not names[-1].startswith(_LINEAR)
+            is_handed &= not (_NETWORK in names and self.has_loss)
             if len(busy) and reads and is_handed:
                 batch, last = self.asked.run.batch_of_pass.get(number), int(busy[-1])
                 is_layer = self.asked.plan.marks.actions.cells[cell] == ""
