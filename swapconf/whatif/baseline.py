@@ -18,9 +18,11 @@ ROOM = 8  # kernels between a copy of a weight and its reader, from which on it 
 @dataclass(frozen=True, kw_only=True)
 class Baseline(LaidOut):
     """What strategies are asked of. ``awaits_send``: kernels in front of which the main stream waits for what was sent,
-    as a parameter that they read."""
+    as a parameter that they read. ``adds_up_experts``: several cards have the same experts, so that they add up the
+    gradients of those."""
 
     awaits_send: frozenset[int] = frozenset()
+    adds_up_experts: bool = False
 
     @cached_property
     def is_read_again(self) -> Flags:

@@ -16,12 +16,13 @@ from swapconf.upstream.primitives import VIEWS
 from swapconf.upstream.scopes import EXTRA_BLOCK, GRADIENTS, InLayer, in_layer
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.homes import dispatched, states_read, weights_read
-from swapconf.whatif.laid_out import GRADIENT_VIEW
+from swapconf.whatif.laid_out import EXPERTS, GRADIENT_VIEW
 from swapconf.whatif.passes import adopted, passes, rehomed
 from swapconf.whatif.streams import released
 from swapconf.words.phrases import phrase
 
 ALIGNMENT = 512
+_OF_EXPERTS = f".{EXPERTS}.weight"
 _SEND, _SIGNALS = "Send", "StreamSend"  # a message to another rank; what a stream has done so far, to another stream
 
 
@@ -69,6 +70,7 @@ def prepare(trace: Trace, recomputes: bool = False) -> Baseline:
         turned=frozenset(index for index, task in enumerate(tasks) if _is_turned(task)),
         in_state=_in_state(trace.launch_graph, kernels),
         awaits_send=frozenset(_await_sends(trace.kernels)),
+        adds_up_experts=_adds_up_experts(trace.blocks, tasks, stream),
     )
 
 
@@ -149,6 +151,12 @@ def _await_sends(kernels: Iterable[Kernel]) -> Iterator[int]:
                 yield number
             if kernel.stream == 0 or kernel.primitive == _SEND:
                 awaited.clear()
+
+
+def _adds_up_experts(blocks: Iterable[Block], tasks: Sequence[Task], stream: Ints) -> bool:
+    """Whether communication reads a weight of experts, or what is summed up of its gradient."""
+    weights = {block.start for block in blocks if _OF_EXPERTS in block.node}
+    return any(weights.intersection(tasks[index].inputs) for index in np.flatnonzero(stream != 0).tolist())
 
 
 def _host_bytes(tasks: Sequence[Task], row: dict[int, int]) -> Ints:

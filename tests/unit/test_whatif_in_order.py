@@ -85,6 +85,7 @@ FURTHER = {
     "telechat3_whole_layers_of_a_stage-1": 0.0023,
     "qwen3_communication_behind_casts-0": 0.0012,  # constants
     "telechat3_cells_in_cells-0": 0.0012,  # constants
+    "glm_rotary_of_another_layer-0": 0.0008,  # constants
 }
 
 

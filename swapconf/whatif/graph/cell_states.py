@@ -21,6 +21,7 @@ import numpy as np
 from swapconf.trace.launch_graph import DEPEND, LOAD, NO_NODE, STATE, TUPLE
 from swapconf.whatif.graph.asked import ASSIGNS, NO_CELL, Asked, Part
 from swapconf.whatif.graph.attention_states import AttentionStates
+from swapconf.whatif.graph.expert_states import ExpertStates
 from swapconf.whatif.graph.nodes import COPY, Nodes
 from swapconf.whatif.graph.stage_ends import ends_in_loss
 
@@ -63,6 +64,7 @@ class CellStates:
         if self._returns_last_state:
             for batch, state in last.items():
                 self._return(batch, state)
+        ExpertStates(self.asked, self.nodes, self).tie()
 
     def _return(self, batch: int, state: int) -> None:
         """What a forward pass returns waits for the last state, and for what was read in it."""

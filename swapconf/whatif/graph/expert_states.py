@@ -1,0 +1,97 @@
+"""EXPERTS in recomputed cells -> the first of their weights is read in the state in which the cell is called.
+
+A router writes what it counts, and the weights of its experts are read in the state behind that. Where a cell around
+both is recomputed, the forward pass of MindSpore 2.9.0 reads the weight of their first product in the state in front of
+the cell, and so casts it as early. Not where the cell of the experts is itself recomputed, nor where several cards have
+the same experts, as their gradients are added up then, nor where the weight is cast ahead of its state, as with a
+parallel optimizer in a pipeline (measured: 26 of 26 runs of DeepSeek-V3, TeleChat3 and Qwen3 MoE, in none of 69 others).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from swapconf.trace.launch_graph import LOAD, NO_NODE, STATE, TUPLE
+from swapconf.whatif.graph.asked import NO_CELL, Asked
+from swapconf.whatif.graph.nodes import COPY, Nodes
+from swapconf.whatif.laid_out import EXPERTS
+
+_PRODUCT = "GroupedMatmul"
+_WEIGHT = 1  # among the inputs of a product
+
+
+class States(Protocol):
+    """Those in which parameters are read; see `CellStates`."""
+
+    def state(self, node: int) -> int:
+        """The one of a Load, or in front of another state."""
+
+    def set(self, node: int, state: int) -> None:
+        """Let a Load read in another one."""
+
+
+@dataclass
+class ExpertStates:
+    asked: Asked
+    nodes: Nodes
+    states: States
+
+    def tie(self) -> None:
+        if self.asked.prepared.baseline.adds_up_experts or not self.asked.run.is_inlined:
+            return
+        for kernel in self._first_products():
+            load = self._loaded(self.asked.run.graph.inputs[self.asked.run.node_of[kernel]][_WEIGHT])
+            if load != NO_NODE:
+                self.states.set(load, self._called(self.states.state(load), kernel))
+
+    def _first_products(self) -> Iterator[int]:
+        """Of the experts in each recomputed cell around them."""
+        kernels, marks, seen = self.asked.prepared.baseline.kernels, self.asked.plan.marks, set[int]()
+        products = np.flatnonzero((kernels.primitives == _PRODUCT) & ~kernels.backward & (kernels.passing >= 0))
+        for kernel in products[products < self.asked.run.count].tolist():
+            passing = int(kernels.passing[kernel])
+            if passing in seen:
+                continue
+            seen.add(passing)
+            roots = marks.actions.roots.get(self.asked.prepared.baseline.layer_of(passing), frozenset())
+            if self.asked.root[kernel] != NO_CELL and not any(root.endswith(EXPERTS) for root in roots):
+                yield kernel
+
+    def _loaded(self, value: int) -> int:
+        """The Load that a weight is cast and viewed of; `NO_NODE` where it is cast ahead."""
+        graph = self.asked.run.graph
+        while value != NO_NODE and graph.primitive[value] != LOAD:
+            value = graph.inputs[value][0] if graph.inputs[value] else NO_NODE
+        return value if value != NO_NODE and self.nodes.maker(value) == NO_NODE else NO_NODE
+
+    def _called(self, state: int, kernel: int) -> int:
+        """The one in which the recomputed cell around a kernel is called."""
+        while state != NO_NODE and self.nodes.primitive[state] == STATE and self._is_inside(state, kernel):
+            state = self.states.state(state)
+        return state
+
+    def _is_inside(self, state: int, kernel: int) -> bool:
+        """The cell around a kernel has read, made or written what a state is behind."""
+        return any(self._stands_beside(one, kernel) for one in self._awaited(state))
+
+    def _awaited(self, state: int) -> Iterator[int]:
+        for one in self.nodes.inputs[state][1:]:
+            if one != NO_NODE and self.nodes.primitive[one] == TUPLE:
+                yield from (value for value in self.nodes.inputs[one] if value != NO_NODE)
+            elif one != NO_NODE:
+                yield one
+
+    def _stands_beside(self, node: int, kernel: int, far: int = 0) -> bool:
+        run, passing, cell = self.asked.run, self.asked.prepared.baseline.kernels.passing, int(self.asked.root[kernel])
+        if node >= self.nodes.count:
+            return False
+        if run.graph.primitive[node] in {COPY, LOAD}:
+            users = run.users[node] if far < 4 else []
+            beside = (user for user in users if run.graph.primitive[user] not in {STATE, TUPLE})
+            return any(self._stands_beside(user, kernel, far + 1) for user in beside)
+        made = run.kernel_of.get(run.source(node)[0])
+        return made is not None and passing[made] == passing[kernel] and self.asked.is_under(cell, made)
