@@ -3,9 +3,9 @@
 MindSpore 2.9.0 hands the state in which parameters are read (``UpdateState``) from one to the next, as long as
 something that is still to come writes, as a router that counts its tokens does. A recomputed cell is a graph of its own
 until late, so that the state behind it is that behind its call, where that returns a tuple (and is no Linear, nor, with
-the loss on this stage, of a feed-forward network); a cell that writes itself returns the state. Where any cell is recomputed,
-what is read in no state otherwise is read in that behind the embedding, the weight of the output layer with it. Not in
-steps of one micro-batch (measured: DeepSeek-V3 and TeleChat3, with experts and without).
+the loss on this stage, of a feed-forward network); a cell that writes itself returns the state. Where any cell is
+recomputed, what is read in no state otherwise is read in that behind the embedding, the weight of the output layer with
+it. Not in steps of one micro-batch (measured: DeepSeek-V3 and TeleChat3, with experts and without).
 """
 
 from __future__ import annotations
