@@ -15,9 +15,8 @@ from swapconf.trace.launch_graph import NO_NODE, TUPLE
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.graph.asked import NO_CELL, Asked, Part
 from swapconf.whatif.graph.components import Components
-from swapconf.whatif.graph.gradients import SUMS, arrived, given_to, is_gradient, summed_beside
+from swapconf.whatif.graph.gradients import SUMS, arrived, given_to, is_gradient, summed_beside, with_losses
 from swapconf.whatif.graph.nodes import Nodes
-from swapconf.whatif.prepare import ALIGNMENT
 
 _HAND_ON = frozenset({"Add", "AddExt", *VIEWS})  # the gradient of what they make to what they read
 _FAR = 30
@@ -94,20 +93,9 @@ class Gates:
             elif is_output:
                 handed += filter(run.is_tie, self._given_to(kernel))
         outputs = [outer for is_output, outer in found if is_output] or [outer for _, outer in found[:1]]
-        losses = [outer for outer in outputs if all(map(self._is_number, outer))]  # of experts, summed by another stage
-        first = next((outer for outer in outputs if outer not in losses), [])
-        first = [*first, *(one for outer in losses for one in outer)]
+        first = with_losses(run, outputs)
         handed = [*(one for _, outer in found for one in outer if run.is_tie(one)), *handed, *self._of_losses(part)]
         return tuple(dict.fromkeys((*first, *handed))) if first else ()
-
-    def _is_number(self, node: int) -> bool:
-        """As the gradient of a loss is."""
-        baseline, kernel = (
-            self.asked.prepared.baseline,
-            self.asked.run.kernel_of.get(self.asked.run.source(node)[0], -1),
-        )
-        rows = baseline.made.get(kernel, [])
-        return bool(rows) and bool((baseline.blocks.size_bytes[rows] <= ALIGNMENT).all())
 
     def _of_losses(self, part: Part) -> list[int]:
         """The gradients of losses that a cell returns: where those come from that do not wait for the gradient of the

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from swapconf.trace.launch_graph import ITEM, NO_NODE, SAME_VALUE, TUPLE
 from swapconf.upstream.primitives import VIEWS
 from swapconf.upstream.scopes import descends
 from swapconf.whatif.graph.run_graph import RunGraph
+from swapconf.whatif.prepare import ALIGNMENT
 
 SUMS = frozenset({"AddN", "Add"})  # of gradients, which have no number of their own
 _SAME = frozenset({ITEM, "Cast"})  # the same gradient
@@ -72,3 +73,17 @@ def is_gradient(run: RunGraph, node: int) -> bool:
             return False
         node = graph.inputs[node][0]
     return False
+
+
+def with_losses(run: RunGraph, outputs: Sequence[Sequence[int]]) -> tuple[int, ...]:
+    """What the first gradient of an output of a cell reads, and those of the losses of experts that the cell returns
+    where another stage adds them up. ``outputs``: what the gradients of each read, in their order."""
+    losses = [outer for outer in outputs if all(_is_number(run, one) for one in outer)]
+    first = next((outer for outer in outputs if outer not in losses), ())
+    return (*first, *(one for outer in losses for one in outer))
+
+
+def _is_number(run: RunGraph, node: int) -> bool:
+    """As the gradient of a loss is."""
+    rows = run.baseline.made.get(run.kernel_of.get(run.source(node)[0], -1), [])
+    return bool(rows) and bool((run.baseline.blocks.size_bytes[rows] <= ALIGNMENT).all())

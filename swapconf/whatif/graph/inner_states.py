@@ -233,15 +233,17 @@ class InnerStates:
         return inputs[1] if len(inputs) > 1 else NO_NODE
 
     def _is_read_last(self, load: int, part: Part) -> bool:
-        """By the last cell in a recomputed feed-forward network, or in that of a layer recomputed as a whole."""
+        """By the last cell in a recomputed network of experts, or in that of a layer recomputed as a whole."""
         if not (self.asked.is_whole(part) or self._is_network(part)) or not self.asked.run.is_inlined:
             return False
         kernel_of, last = self.asked.run.kernel_of, self._last_cell(part)
         return any(last in self.asked.home(kernel_of[user]) for user in self.asked.run.users[load] if user in kernel_of)
 
     def _is_network(self, part: Part) -> bool:
+        """Of experts; of one without only where its layer is recomputed as a whole."""
         cell = self.asked.plan.marks.actions.cells[part.cell] if part.cell != NO_CELL else ""
-        return cell.rpartition(".")[2] == _NETWORK and self.asked.returns_tuple(part)
+        is_one = cell.rpartition(".")[2] == _NETWORK and self.asked.returns_tuple(part)
+        return is_one and self._last_cell(part) != _LAST_CELLS[-1]
 
     def _last_cell(self, part: Part) -> str:
         if part not in self._last:
