@@ -157,7 +157,7 @@ def tied(
     a region begins with it, but not in pipelines, nor, where no layer has experts, of layers with recomputed cells
     (TeleChat3). The cast at the end of such a layer without experts it sees, where a cast begins the next, which is
     recomputed as a whole, or is handed the first in no state (measured: Qwen3 and TeleChat3 with a residual in 32
-    bits)."""
+    bits); where no layer has experts, not in the latter case of a layer with recomputed cells (TeleChat3)."""
     kernels, (reader, face) = baseline.kernels, baseline.edges
     passing = kernels.passing
     again = np.zeros(len(passing), dtype=np.bool_)
@@ -186,7 +186,10 @@ def tied(
     if not baseline.is_piped:
         twice = (baseline.layer_casts & ~baseline.with_experts)[source] & baseline.layer_casts[program.reader]
         wholly = _of_layers(baseline, whole)[program.reader]
-        found &= ~(twice & elsewhere & (wholly | ~baseline.waits_for_state[source]))
+        free = ~baseline.waits_for_state
+        if not baseline.with_experts.any():
+            free &= ~in_celled
+        found &= ~(twice & elsewhere & (wholly | free[source]))
     found |= stateful
     later = (program.again & ~through) | kernels.backward[program.reader]
     found &= baseline.twin[program.reader] < 0
