@@ -41,16 +41,15 @@ def golden(name: str | Path) -> Trace:
 
 @cache
 def packed(folder: Path) -> Trace:
-    """A trace that is kept in a ``trace.tar.xz``."""
-    with TemporaryDirectory(prefix="swapconf-packed-") as place:
-        with tarfile.open(folder / "trace.tar.xz") as files:
-            for member in files.getmembers():  # Python 3.11.3 and older have no filter for all of them at once
-                content = files.extractfile(member)
-                assert content is not None, f"{member.name} is no file"
-                (Path(place) / Path(member.name).name).write_bytes(content.read())
-        trace = trace_folder.read(place, rank=0)
-        assert trace.launch_graph is not None  # which is read when it is asked for, and the folder is gone then
-    return trace
+    """A trace that is kept in a ``trace.tar.xz``, in a folder of this process: its launch graph is read when asked for."""
+    place = scratch("packed") / str(len(list(scratch("packed").iterdir())))
+    place.mkdir()
+    with tarfile.open(folder / "trace.tar.xz") as files:
+        for member in files.getmembers():  # Python 3.11.3 and older have no filter for all of them at once
+            content = files.extractfile(member)
+            assert content is not None, f"{member.name} is no file"
+            (place / Path(member.name).name).write_bytes(content.read())
+    return trace_folder.read(place, rank=0)
 
 
 @cache
