@@ -41,7 +41,7 @@ def golden(name: str | Path) -> Trace:
 
 @cache
 def packed(folder: Path) -> Trace:
-    """A trace that is kept in a ``trace.tar.xz``, in a folder of this process: its launch graph is read when asked for."""
+    """A trace that is kept in a ``trace.tar.xz``; in a folder, as its launch graph is read when it is asked for."""
     place = scratch("packed") / str(len(list(scratch("packed").iterdir())))
     place.mkdir()
     with tarfile.open(folder / "trace.tar.xz") as files:
