@@ -9,7 +9,7 @@ from atexit import register
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, mkdtemp
 from typing import Any
 
 from click.testing import CliRunner, Result
@@ -42,8 +42,7 @@ def golden(name: str | Path) -> Trace:
 @cache
 def packed(folder: Path) -> Trace:
     """A trace that is kept in a ``trace.tar.xz``; in a folder, as its launch graph is read when it is asked for."""
-    place = scratch("packed") / str(len(list(scratch("packed").iterdir())))
-    place.mkdir()
+    place = Path(mkdtemp(dir=scratch("packed")))
     with tarfile.open(folder / "trace.tar.xz") as files:
         for member in files.getmembers():  # Python 3.11.3 and older have no filter for all of them at once
             content = files.extractfile(member)

@@ -70,7 +70,7 @@ def prepare(trace: Trace, recomputes: bool = False) -> Baseline:
         turned=frozenset(index for index, task in enumerate(tasks) if _is_turned(task)),
         in_state=_in_state(trace.launch_graph, kernels),
         awaits_send=frozenset(_await_sends(trace.kernels)),
-        adds_up_experts=_adds_up_experts(trace.blocks, tasks, stream),
+        adds_up_experts=_adds_up_experts(blocks, tasks, stream),
     )
 
 

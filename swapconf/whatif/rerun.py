@@ -9,7 +9,6 @@ import numpy as np
 
 from swapconf.decide.strategy import LayerPlan, LayerStrategy, Recompute, Strategy
 from swapconf.trace.columns import Flags, Ints
-from swapconf.upstream.scopes import descends
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.cell_outputs import cell_outputs, read_by_others
 from swapconf.whatif.cell_primitives import path_among
@@ -23,7 +22,15 @@ from swapconf.whatif.placed import PlacedBaseline
 from swapconf.whatif.recompute import StrategyProgram, recompute, unseen
 from swapconf.whatif.restored import kept_instead, restored
 from swapconf.whatif.shared import remade
-from swapconf.whatif.site_actions import SiteActions, asked_alone, copied_unread, on_device, site_actions, views_named
+from swapconf.whatif.site_actions import (
+    SiteActions,
+    asked_alone,
+    copied_unread,
+    on_device,
+    set_loose,
+    site_actions,
+    views_named,
+)
 from swapconf.whatif.sites import Sites
 from swapconf.whatif.streams import in_order, sent_ahead
 from swapconf.whatif.told import celled_layers, turned
@@ -245,8 +252,7 @@ def _flagged(baseline: Baseline, sites: Sites, actions: SiteActions) -> tuple[Fl
     rest."""
     kernels, reads = baseline.kernels, baseline.reads
     flagged = np.where(sites.of_node >= 0, actions.again[sites.of_node], False)
-    for (layer, cell), nodes in sites.loose.items():
-        flagged[nodes] = descends(cell, actions.roots.get(layer, frozenset()))
+    set_loose(flagged, sites, actions)
     flagged &= ~of_views_left_out(baseline, sites, actions.excluded)
     flagged &= (sites.of_merged < 0) | actions.again[sites.of_merged]
     leaving = (reads.face >= 0) & (kernels.passing[reads.face] >= 0) & ~kernels.backward[reads.kernel]

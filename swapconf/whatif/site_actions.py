@@ -248,6 +248,12 @@ def _redistributed(baseline: Baseline, sites: Sites, actions: SiteActions) -> Fl
     return found
 
 
+def set_loose(asked: Flags, sites: Sites, actions: SiteActions) -> None:
+    """[kernels] what is no site is asked for with the cell around it."""
+    for (layer, cell), nodes in sites.loose.items():
+        asked[nodes] = descends(cell, actions.roots.get(layer, frozenset()))
+
+
 def _given(baseline: Baseline, sites: Sites, actions: SiteActions) -> Flags:
     """[kernels] what is given to a primitive or cell whose recompute was asked for: MindSpore copies that, and finds
     out later that nothing reads what would be computed from it (measured with 2.9.0: the sum behind a rotary embedding
@@ -259,8 +265,7 @@ def _given(baseline: Baseline, sites: Sites, actions: SiteActions) -> Flags:
         layer, path = sites.names[site]
         asked[site] = descends(path, actions.roots[layer])
     reading = asked[sites.of_node] & ~np.isin(baseline.kernels.primitives, _TAKE_TUPLES)
-    for (layer, cell), nodes in sites.loose.items():
-        reading[nodes] = descends(cell, actions.roots.get(layer, frozenset()))
+    set_loose(reading, sites, actions)
     reading &= (sites.of_merged < 0) | asked[sites.of_merged]
     read = baseline.read_by(reading)
     is_free = (sites.of_node >= 0) & ~actions.again[sites.of_node]

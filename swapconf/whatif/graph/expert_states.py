@@ -16,8 +16,9 @@ from typing import Protocol
 import numpy as np
 
 from swapconf.trace.launch_graph import LOAD, NO_NODE, STATE, TUPLE
-from swapconf.whatif.graph.asked import NO_CELL, Asked
-from swapconf.whatif.graph.nodes import COPY, Nodes
+from swapconf.whatif.graph.asked import NO_CELL, Asked, Part
+from swapconf.whatif.graph.inside import is_in
+from swapconf.whatif.graph.nodes import Nodes
 from swapconf.whatif.laid_out import EXPERTS
 
 _PRODUCT = "GroupedMatmul"
@@ -46,7 +47,7 @@ class ExpertStates:
         for kernel in self._first_products():
             load = self._loaded(self.asked.run.graph.inputs[self.asked.run.node_of[kernel]][_WEIGHT])
             if load != NO_NODE:
-                self.states.set(load, self._called(self.states.state(load), kernel))
+                self.states.set(load, self._called(self.states.state(load), self.asked.part(kernel)))
 
     def _first_products(self) -> Iterator[int]:
         """Of the experts in each recomputed cell around them."""
@@ -68,30 +69,14 @@ class ExpertStates:
             value = graph.inputs[value][0] if graph.inputs[value] else NO_NODE
         return value if value != NO_NODE and self.nodes.maker(value) == NO_NODE else NO_NODE
 
-    def _called(self, state: int, kernel: int) -> int:
-        """The one in which the recomputed cell around a kernel is called."""
-        while state != NO_NODE and self.nodes.primitive[state] == STATE and self._is_inside(state, kernel):
+    def _called(self, state: int, part: Part) -> int:
+        """The one in which the cell of a part is called: in front of those behind what it reads, makes or writes."""
+        while state != NO_NODE and self.nodes.primitive[state] == STATE and any(self._awaited(state, part)):
             state = self.states.state(state)
         return state
 
-    def _is_inside(self, state: int, kernel: int) -> bool:
-        """The cell around a kernel has read, made or written what a state is behind."""
-        return any(self._stands_beside(one, kernel) for one in self._awaited(state))
-
-    def _awaited(self, state: int) -> Iterator[int]:
+    def _awaited(self, state: int, part: Part) -> Iterator[bool]:
+        """Whether each of what a state is behind stands in a part; what a strategy adds does not."""
         for one in self.nodes.inputs[state][1:]:
-            if one != NO_NODE and self.nodes.primitive[one] == TUPLE:
-                yield from (value for value in self.nodes.inputs[one] if value != NO_NODE)
-            elif one != NO_NODE:
-                yield one
-
-    def _stands_beside(self, node: int, kernel: int, far: int = 0) -> bool:
-        run, passing, cell = self.asked.run, self.asked.prepared.baseline.kernels.passing, int(self.asked.root[kernel])
-        if node >= self.nodes.count:
-            return False
-        if run.graph.primitive[node] in {COPY, LOAD}:
-            users = run.users[node] if far < 4 else []
-            beside = (user for user in users if run.graph.primitive[user] not in {STATE, TUPLE})
-            return any(self._stands_beside(user, kernel, far + 1) for user in beside)
-        made = run.kernel_of.get(run.source(node)[0])
-        return made is not None and passing[made] == passing[kernel] and self.asked.is_under(cell, made)
+            values = self.nodes.inputs[one] if one != NO_NODE and self.nodes.primitive[one] == TUPLE else (one,)
+            yield from (is_in(self.asked, value, part) for value in values if NO_NODE < value < self.nodes.count)

@@ -21,6 +21,7 @@ from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.communicated import views_left_out
 from swapconf.whatif.graph.asked import NO_CELL, Asked, Part
 from swapconf.whatif.graph.gates import Gates
+from swapconf.whatif.graph.inside import is_in, is_loaded
 from swapconf.whatif.graph.nodes import COPY, Nodes
 from swapconf.whatif.graph.stage_ends import begins_stage
 from swapconf.whatif.graph.ties import Ties
@@ -31,7 +32,7 @@ _NOT_AWAITED = ("linear_proj", "linear_kv_up_proj")  # no state is behind what t
 _NOT_AWAITED_BY_EXPERTS = (*_NOT_AWAITED, "pre_mlp_layernorm")  # ... nor, with experts, this
 _PRODUCTS = ("linear_fc1", "linear_fc2")
 _BEHIND, _NETWORK = ("linear_proj", "pre_mlp_layernorm"), "mlp"  # cells behind query, key and value
-_FAR, _PRODUCT, _QKV = 3, "MatMul", "linear_qkv"
+_PRODUCT, _QKV = "MatMul", "linear_qkv"
 
 
 @dataclass
@@ -108,7 +109,7 @@ class InnerStates:
     def _is_read_in(self, state: int, part: Part) -> bool:
         """A state of the forward pass behind parameters alone that a cell reads."""
         read = [one for one in self._packed(self.asked.run.graph.inputs[state][1]) if one != NO_NODE]
-        return bool(read) and all(self._is_loaded(one) and self._is_in(one, part) for one in read)
+        return bool(read) and all(is_loaded(self.asked, one) and is_in(self.asked, one, part) for one in read)
 
     def _is_handed_out(self, source: int, part: Part) -> bool:
         """Query, key and value of a recomputed layer or attention are read in the state in which that is called, where
@@ -165,8 +166,8 @@ class InnerStates:
         graph = self.asked.run.graph
         while state != NO_NODE and self._is_here(state, part):
             first, given = graph.inputs[state][:2]
-            values = (one for one in self._packed(given) if one != NO_NODE and not self._is_loaded(one))
-            handed = [one for one in values if self._is_in(one, part, of_again=True)]
+            values = (one for one in self._packed(given) if one != NO_NODE and not is_loaded(self.asked, one))
+            handed = [one for one in values if is_in(self.asked, one, part, of_again=True)]
             if handed:
                 if (state, part) not in self._states:
                     found = self._state(first, kernel, barrier, part)
@@ -263,29 +264,12 @@ class InnerStates:
     def _is_here(self, state: int, part: Part) -> bool:
         """What a state is behind is read, made or written in a cell."""
         given = self.asked.run.graph.inputs[state][1]
-        return any(one != NO_NODE and self._is_in(one, part) for one in self._packed(given) or (given,))
+        return any(one != NO_NODE and is_in(self.asked, one, part) for one in self._packed(given) or (given,))
 
     def _packed(self, node: int) -> Sequence[int]:
         """What is in the tuple that a state is behind; a state may be behind a kernel that writes, instead."""
         graph = self.asked.run.graph
         return graph.inputs[node] if node != NO_NODE and graph.primitive[node] == TUPLE else ()
-
-    def _is_loaded(self, node: int) -> bool:
-        return self.asked.run.graph.primitive[node] in {COPY, LOAD}
-
-    def _is_in(self, node: int, part: Part, *, of_again: bool = False, far: int = 0) -> bool:
-        """A value is made in a cell, or a parameter read there; ``of_again``: by what runs again."""
-        run, passing = self.asked.run, self.asked.prepared.baseline.kernels.passing
-        kernel = run.kernel_of.get(run.source(node)[0])
-        if kernel is not None and not self._is_loaded(node):
-            is_here = int(passing[kernel]) == part.passing and self.asked.is_under(part.cell, kernel)
-            return is_here and (kernel in self.asked.again or not of_again)
-        users = run.users[node] if far < _FAR else []
-        return any(
-            self._is_in(user, part, of_again=of_again, far=far + 1)
-            for user in users
-            if run.graph.primitive[user] not in {STATE, TUPLE}
-        )
 
 
 def _is_behind(home: str) -> bool:
