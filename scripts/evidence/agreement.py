@@ -38,7 +38,7 @@ def main() -> None:
     options.add_argument("--seed", type=int, default=1)
     options.add_argument("--cases", type=int, default=60, metavar="N")
     options.add_argument("--case", metavar="S:I", help="one case again, with everything that was found")
-    options.add_argument("--folder", type=Path, help="where traces are kept; what is there is not run again")
+    options.add_argument("--folder", type=Path, help="where traces are (output/agreement); none is run twice")
     options.add_argument("--again", type=Path, metavar="DIR", help="run nothing: judge the traces in DIR")
     options.add_argument("--jit-level", default="", metavar="O1", help="with fused kernels; DIR is of one level")
     options.add_argument("--run-only", action="store_true", help="judge nothing: --again does that later")
@@ -46,7 +46,7 @@ def main() -> None:
     options.add_argument("--note", default="", help="a sentence to stand on that page")
     options.add_argument("--timeout", type=float, default=600.0, metavar="SECONDS", help="of one dry run")
     given = options.parse_args()
-    folder = (given.again or given.folder or Path("agreement")).resolve()
+    folder = (given.again or given.folder or Path("output/agreement")).resolve()
     if given.case:
         seed, _, number = given.case.partition(":")
         asked: Iterable[Case] = [case(int(seed), int(number), given.jit_level)]

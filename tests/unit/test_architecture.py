@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import tokenize
 from pathlib import Path
 
@@ -16,6 +17,7 @@ WORST_GRADE = "C"  # radon's; up to 20 ways through a function
 MOST_STATEMENTS = 232  # of a module
 # modules that mean the very object, or for which to hash what it holds takes too long; each says why
 BY_IDENTITY = {"own.py", "spans.py", "yaml_document.py", "costing.py", "with_workspace.py"}
+FOLDERS = {".ci", "configs", "docs", "scripts", "swapconf", "tests"}  # of the top level; what a run left is none
 
 
 def test_no_module_is_too_long() -> None:
@@ -76,3 +78,10 @@ def test_nothing_in_the_project_names_a_machine() -> None:
         if word in path.read_text(encoding="utf-8")
     ]
     assert not guilty
+
+
+def test_no_other_folders_stand_at_the_top() -> None:
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, text=True, capture_output=True, check=False)
+    if listed.returncode:
+        pytest.skip("not a checkout of git")
+    assert {name.partition("/")[0] for name in listed.stdout.splitlines() if "/" in name} == FOLDERS
