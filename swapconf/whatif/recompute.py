@@ -189,7 +189,7 @@ def tied(
         free = ~baseline.waits_for_state
         if not baseline.with_experts.any():
             free &= ~in_celled
-        found &= ~(twice & elsewhere & (wholly | free[source]))
+        found &= ~(twice & elsewhere & free[source])
     found |= stateful
     later = (program.again & ~through) | kernels.backward[program.reader]
     found &= baseline.twin[program.reader] < 0

@@ -268,8 +268,14 @@ def _given(baseline: Baseline, sites: Sites, actions: SiteActions) -> Flags:
     set_loose(reading, sites, actions)
     reading &= (sites.of_merged < 0) | asked[sites.of_merged]
     read = baseline.read_by(reading)
-    is_free = (sites.of_node >= 0) & ~actions.again[sites.of_node]
+    own = _named(sites)
+    is_free = (own >= 0) & ~actions.again[own]
     return np.asarray(read & is_free & ~baseline.splits & ~baseline.is_read_again)
+
+
+def _named(sites: Sites) -> Ints:
+    """[kernels] the site of a node; of a view without a name that of the Linear which hands it out."""
+    return np.where(sites.of_node >= 0, sites.of_node, sites.of_merged)
 
 
 def _casts_known(baseline: Baseline, sites: Sites, actions: SiteActions) -> Flags:
@@ -313,4 +319,4 @@ def copied_unread(baseline: Baseline, sites: Sites, actions: SiteActions, read: 
     found = np.where(_summed_for_reshapes(baseline, sites, actions), sites.of_moved, found)
     given = _given(baseline, sites, actions)
     given[read] = False
-    return np.where(given, sites.of_node, found)
+    return np.where(given, _named(sites), found)
