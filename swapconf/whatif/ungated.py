@@ -42,6 +42,10 @@ def covered(sites: Sites, cell: Ints, cells: Sequence[str], roots: Mapping[str, 
             if asked in roots.get(layer, ()) and descends(path, {asked}):
                 root[nodes] = number
     stands = root == np.arange(len(cells))[:, None]  # also what has no place of its own
+    handed_out = np.where(sites.of_node < 0, sites.of_merged, -1)  # the view at the end of a Linear has none
+    for number, asked in enumerate(cells):
+        within = np.array([*(descends(path, {asked}) for _, path in sites.names), False])
+        stands[number] |= within[handed_out]
     return Covered(root=root, under=under[:, sites.of_place] | stands)
 
 
