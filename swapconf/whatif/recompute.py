@@ -155,9 +155,10 @@ def tied(
     them runs again (in one stage it does in 5 of 5 runs). So it is with the sum of a layer that is handed on in a state
     anyway, as in Qwen3 (in 4 of 4 runs); one that is not, as of dense layers of DeepSeek-V3, is seen to move also where
     a region begins with it, but not in pipelines, nor, where no layer has experts, of layers with recomputed cells
-    (TeleChat3). The cast at the end of such a layer without experts it sees, where a cast begins the next, which is
-    recomputed as a whole, or is handed the first in no state (measured: Qwen3 and TeleChat3 with a residual in 32
-    bits); where no layer has experts, not in the latter case of a layer with recomputed cells (TeleChat3)."""
+    (TeleChat3). The cast at the end of such a layer without experts it sees where a cast begins the next, which is
+    handed the first in no state (measured: TeleChat3 with a residual in 32 bits; Qwen3 hands it in one); where no layer
+    has experts, not of a layer with recomputed cells. In pipelines the norm behind the layer that predicts further
+    tokens counts as another pass (in 3 of 3 runs; in one stage not)."""
     kernels, (reader, face) = baseline.kernels, baseline.edges
     passing = kernels.passing
     again = np.zeros(len(passing), dtype=np.bool_)
@@ -167,6 +168,8 @@ def tied(
     seen = program.face * (len(baseline.maker) + len(program.origin)) + program.block
     source = np.maximum(program.face, 0)
     elsewhere = passing[source] != passing[program.reader]
+    if baseline.is_piped:
+        elsewhere |= baseline.predicting[source] & ~baseline.predicting[program.reader]
     if baseline.is_piped and whole:
         goes_on[_of_layers(baseline, whole)] = False
     through, uses = program.again.copy(), np.flatnonzero(program.again)
@@ -185,7 +188,6 @@ def tied(
     stateful &= program.again & (program.face >= 0) & bool(sums.any())
     if not baseline.is_piped:
         twice = (baseline.layer_casts & ~baseline.with_experts)[source] & baseline.layer_casts[program.reader]
-        wholly = _of_layers(baseline, whole)[program.reader]
         free = ~baseline.waits_for_state
         if not baseline.with_experts.any():
             free &= ~in_celled

@@ -33,7 +33,7 @@ class SiteActions:
             cell has no output that is kept (measured with MindSpore 2.9.0).
         roots: By layer name, the operators whose recompute was asked for.
         comm: The recompute of its communication was asked for; ``beside``: of all for which it was, by layer name and
-            path; ``replaced``: of a Reshape, which MindSpore then marks itself.
+            path.
         excluded: Its recompute is excluded; ``left_out``: all whose recompute is, by layer name and path.
         reshapes: A Reshape whose recompute was asked for by its own name; ``alone``: one that runs again by itself, and
             that the model does not mark: what parallelism makes of it is marked like it (StepReplaceOp; measured with
@@ -43,7 +43,6 @@ class SiteActions:
 
     again: Flags
     comm: Flags
-    replaced: Flags
     beside: frozenset[tuple[str, str]]
     excluded: Flags
     left_out: frozenset[tuple[str, str]]
@@ -83,7 +82,6 @@ def site_actions(sites: Sites, strategy: Strategy) -> SiteActions:
     return SiteActions(
         again=again,
         comm=_among(asked.keys(), sites),
-        replaced=_among({name for name, entry in asked.items() if _is_reshape(entry, name[1])}, sites),
         beside=frozenset(asked),
         excluded=_among(left, sites),
         left_out=frozenset(left),
@@ -299,9 +297,9 @@ def _casts_known(baseline: Baseline, sites: Sites, actions: SiteActions) -> Flag
 
 def copied_unread(baseline: Baseline, sites: Sites, actions: SiteActions, read: Ints) -> Ints:
     """[kernels] the site whose swap copies a node's output to the host although no gradient reads it, -1 for none: as
-    `Sites.of_unread`; so is what a view reads that is to run again, also where that was asked of its communication
-    alone: MindSpore then marks the view itself (measured with 2.9.0: the Reshapes of Linears); and what a cast reads
-    that is kept after all; and what is given to what runs again for nothing. ``read``: kernels that are read again.
+    `Sites.of_unread`; so is what a view reads that is to run again (measured with 2.9.0: the Reshapes of Linears; not
+    where that was asked of its communication and the view is swapped itself); and what a cast reads that is kept after
+    all; and what is given to what runs again for nothing. ``read``: kernels that are read again.
 
     A cast is copied only where the MLP of its own layer or a later one starts with a Linear whose Reshape runs again by
     itself, not with a cell around it (measured with 2.9.0 on Qwen3: `mlp` or `mlp.linear_fc1` recomputed in each of
@@ -309,7 +307,7 @@ def copied_unread(baseline: Baseline, sites: Sites, actions: SiteActions, read: 
     excluded, either (in all layers, in the last, in none); in steps of one micro-batch one that a cast reads only where
     the attention of a later layer is recomputed, without the layer around it (in 4 of 4 runs; in none of 5 otherwise).
     """
-    viewed = (sites.of_viewed >= 0) & (actions.again | actions.replaced)[sites.of_viewed]
+    viewed = (sites.of_viewed >= 0) & actions.again[sites.of_viewed]
     found = np.where(viewed, sites.of_node, sites.of_unread)
     found = np.where(_read_for_a_type(baseline, asked_alone(sites, actions)), sites.of_node, found)
     found = np.where(_redistributed(baseline, sites, actions), sites.of_node, found)
