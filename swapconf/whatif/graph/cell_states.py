@@ -26,7 +26,7 @@ from swapconf.whatif.graph.nodes import COPY, Nodes
 from swapconf.whatif.graph.stage_ends import ends_in_loss
 
 _NOTHING_BEFORE = -1
-_EMBEDDING, _NETWORK, _LINEAR = "Embedding", "mlp", "linear_"
+_EMBEDDING, _NETWORK, _LINEARS = "Embedding", "mlp", ("linear_", "eh_proj")
 _OUTPUT = "/output_layer-"
 _WRITES = (ASSIGNS, _EMBEDDING)  # tokens of experts; the norms of what it reads
 
@@ -145,7 +145,7 @@ class CellStates:
             busy, kernels = inside[~baseline.rootless[inside]], inside.tolist()
             reads = any(map(self._loads, kernels)) and self._effects.isdisjoint(kernels)
             names = self.asked.plan.marks.actions.cells[cell].split(".")
-            is_handed = self.asked.returns_tuple(Part(number, cell)) and not names[-1].startswith(_LINEAR)
+            is_handed = self.asked.returns_tuple(Part(number, cell)) and not names[-1].startswith(_LINEARS)
             is_handed &= not (_NETWORK in names and self.has_loss)
             if len(busy) and reads and is_handed:
                 batch, last = self.asked.run.batch_of_pass.get(number), int(busy[-1])
