@@ -30,7 +30,8 @@ from swapconf.memory.trace_lifetimes import lifetimes
 from swapconf.models.network import Network
 from swapconf.study.study import study_document
 from swapconf.trace import trace_folder
-from swapconf.trace.lifetimes import Category, Lifetimes, usage
+from swapconf.trace.columns import Flags
+from swapconf.trace.lifetimes import CATEGORIES, Category, Lifetimes
 from swapconf.trace.trace import Trace
 from swapconf.upstream.facts import Versions
 from swapconf.whatif.graph.predict import GraphedBaseline
@@ -162,32 +163,29 @@ def _constants(live: Lifetimes) -> int:
     return bytes_at_peak(live).get(Category.CONSTANT, 0)
 
 
+def true_inside(trace: Trace) -> int:
+    device = lifetimes(trace)
+    return _most(device, _inside(device))
+
+
+def predicted_inside(found: Prediction) -> int:
+    # a block is there right before its copy
+    returned = np.isin(found.device.start, [found.moves.returned, found.moves.returned - 1])
+    return _most(found.device, _inside(found.device) & ~returned)
+
+
 def is_inside(kernel: str) -> bool:
     """What comes back from the host is left out: MindSpore calls it after its reader, which may stand in no cell."""
     return ("layers-CellList" in kernel or kernel.startswith("Gradients")) and "/MoveTo" not in kernel
 
 
-def true_inside(trace: Trace) -> int:
-    makers = {
-        output: task.name
-        for task in reversed(trace.tasks)
-        if task.is_kernel
-        for output in task.outputs
-        if output not in task.inputs
-    }
-    blocks = [block for block in trace.blocks if not block.on_host]
-    end = [2**63 - 1 if block.end is None else block.end for block in blocks]
-    start = np.array([block.start for block in blocks])
-    used = usage(start, np.array(end), np.array([block.size_bytes for block in blocks]))
-    asked = np.array([is_inside(makers.get(block.start, "")) for block in blocks])
-    return int(used.bytes_after[np.searchsorted(used.time, start[asked], side="right") - 1].max())
+def _inside(device: Lifetimes) -> Flags:
+    """[blocks] also of what runs again, as passes of MindSpore take the layer from some of these names."""
+    by_name = np.array([is_inside(name) for name in device.names])[device.name]
+    return np.asarray(by_name | (device.category == CATEGORIES.index(Category.RECOMPUTED)))
 
 
-def predicted_inside(found: Prediction) -> int:
-    device = found.device
-    asked = np.array([is_inside(name) for name in device.names])[device.name]
-    # a block is there right before its copy
-    asked &= ~np.isin(device.start, [found.moves.returned, found.moves.returned - 1])
+def _most(device: Lifetimes, asked: Flags) -> int:
     moments = np.searchsorted(device.used.time, device.start[asked], side="right") - 1
     return int(device.used.bytes_after[moments].max())
 
