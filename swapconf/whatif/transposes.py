@@ -2,8 +2,8 @@
 of what flash attention makes.
 
 The cell of ChatGLM2's attention has four, and MindSpore names all of their nodes alike (mindformers 1.9.0,
-models/glm2/glm2_transformer.py): what comes from a Linear of keys is a key, and what comes from the rotary embedding is
-transposed back.
+models/glm2/glm2_transformer.py): what comes from a Linear of keys, or is the second that one of all three splits, is a
+key, and what comes from the rotary embedding is transposed back.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from swapconf.whatif.baseline import Baseline
 _PLAIN, _BACK, _KEY = "transpose", "_back", "kv_"
 _ALL = tuple(key + _PLAIN + back for key in ("", _KEY) for back in ("", _BACK))
 _KEYS = ("wk", "wv")
+_SPLIT, _KEY_OF_SPLIT = "SplitWithSize", 1
 _ROTARY = "apply_rotary"
 _FLASH = "FlashAttentionScore"
 _FAR = 60  # nodes
@@ -60,9 +61,21 @@ def one_of(baseline: Baseline, node: int, path: str, known: Mapping[str, Operato
             key = _KEY if kernels.cell[one].rpartition(".")[2] in _KEYS else ""
             return f"{cell}.{key}{_PLAIN}{_BACK if is_back else ''}"
         is_back |= _ROTARY in kernels.cell[one]
+        turn = _turn(baseline, one, kernels.cell[node])
+        if turn is not None:
+            return f"{cell}.{_KEY if turn == _KEY_OF_SPLIT else ''}{_PLAIN}{_BACK if is_back else ''}"
         faces = baseline.reads.face[baseline.rows_of(one)]
         for face in np.unique(faces[faces >= 0]).tolist():
             if face not in seen and kernels.passing[face] == kernels.passing[node] and len(near) < _FAR:
                 seen.add(face)
                 near.append(face)
     return path
+
+
+def _turn(baseline: Baseline, node: int, cell: str) -> int | None:
+    """Which of the pieces a node reads into which a cell splits query, key and value; None where it reads none."""
+    for block in baseline.reads.block[baseline.rows_of(node)].tolist():
+        maker = int(baseline.maker[block])
+        if maker >= 0 and baseline.kernels.primitive[maker] == _SPLIT and baseline.kernels.cell[maker] == cell:
+            return baseline.made[maker].index(block)
+    return None
