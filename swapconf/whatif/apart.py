@@ -24,8 +24,8 @@ def views_apart(prepared: PlacedBaseline, actions: SiteActions, program: Strateg
     them then, so that there is a kernel more."""
     primitive = prepared.baseline.kernels.primitives
     rows = np.flatnonzero((program.site >= 0) & (program.face >= 0))
-    face, reach = program.face[rows], actions.prefetch[program.site[rows]]
+    face, kind = program.face[rows], actions.moved_alike[program.site[rows]]
     least, most = np.full(len(primitive), np.iinfo(np.int64).max), np.full(len(primitive), -1, dtype=np.int64)
-    np.minimum.at(least, face, reach)
-    np.maximum.at(most, face, reach)
+    np.minimum.at(least, face, kind)
+    np.maximum.at(most, face, kind)
     return np.asarray(prepared.baseline.views & (least < most))

@@ -46,7 +46,8 @@ def schedule(prepared: PlacedBaseline, strategy: Strategy, slack: Slack | None =
     reach = np.where(program.site >= 0, actions.prefetch[program.site], -1)
     moving = (reach >= 0) & ~rerun.staying
     unread = _unread(baseline, rerun.unread, actions)
-    windows = swap(baseline, program, moving, reach, sites.of_moved, unread, slack, rerun.upfront)
+    alike = np.where(program.site >= 0, actions.moved_alike[program.site], -1)
+    windows = swap(baseline, program, moving, reach, sites.of_moved, unread, slack, rerun.upfront, alike)
     barred_at = prepared.barriers if strategy.swap_on else ()
     alone = {end.start: end.late for end in barred_at} or prepared.gradient_only
     program, windows = opened(baseline, program, windows, alone, slack)

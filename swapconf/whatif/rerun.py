@@ -167,7 +167,7 @@ def _runs_again(prepared: PlacedBaseline, strategy: Strategy, owns: Sequence[Own
     norms = actions.excluded[sites.of_node] & baseline.norms  # nor does the sum that is fused with a norm left out
     staying_uses |= (program.face >= 0) & norms[program.face] & np.isin(program.block, baseline.sums)
     late = (program.again | baseline.kernels.backward[program.reader]) & (program.face >= 0)
-    unread = copied_unread(baseline, sites, actions, np.unique(program.face[late]))
+    unread = copied_unread(baseline, sites, actions, np.unique(program.face[late]), flagged)
     return Rerun(
         program=program,
         weights=weights,
@@ -184,7 +184,7 @@ def _runs_again(prepared: PlacedBaseline, strategy: Strategy, owns: Sequence[Own
             strategy=strategy,
         ),
         staying=staying_uses | unseen(baseline, program, whole, celled),
-        unread=np.where(flagged, -1, unread),
+        unread=unread,
         upfront=upfront(baseline, whole),
     )
 

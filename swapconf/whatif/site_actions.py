@@ -54,6 +54,12 @@ class SiteActions:
     cells: tuple[str, ...]
     roots: dict[str, frozenset[str]]
 
+    @property
+    def moved_alike(self) -> Ints:
+        """By site: MindSpore merges equal views where it is the same, and copies each of the others: the prefetch, and
+        whether the recompute of communication was asked for (measured with MindSpore 2.9.0)."""
+        return np.where(self.prefetch >= 0, 2 * self.prefetch + self.comm, -1)
+
 
 def site_actions(sites: Sites, strategy: Strategy) -> SiteActions:
     known, operators = strategy.actions(), strategy.operators
@@ -215,7 +221,7 @@ def _summed_for_reshapes(baseline: Baseline, sites: Sites, actions: SiteActions)
         first = np.where(sites.of_merged >= 0, sites.of_merged, sites.of_node)
         views = np.flatnonzero(baseline.views & actions.reshapes[first] & (baseline.below >= 0))
         found[baseline.below[views]] = True
-        found &= (baseline.kernels.primitives == _SUMMED) & ~baseline.is_read_again
+        found &= (baseline.kernels.primitives == _SUMMED) & ~baseline.is_read_again & ~actions.again[sites.of_node]
     return found
 
 
@@ -295,11 +301,12 @@ def _casts_known(baseline: Baseline, sites: Sites, actions: SiteActions) -> Flag
     return np.asarray(found)
 
 
-def copied_unread(baseline: Baseline, sites: Sites, actions: SiteActions, read: Ints) -> Ints:
+def copied_unread(baseline: Baseline, sites: Sites, actions: SiteActions, read: Ints, flagged: Flags) -> Ints:
     """[kernels] the site whose swap copies a node's output to the host although no gradient reads it, -1 for none: as
     `Sites.of_unread`; so is what a view reads that is to run again (measured with 2.9.0: the Reshapes of Linears; not
     where that was asked of its communication and the view is swapped itself); and what a cast reads that is kept after
-    all; and what is given to what runs again for nothing. ``read``: kernels that are read again.
+    all; and what is given to what runs again for nothing. ``read``: kernels that are read again; ``flagged``:
+    [kernels] that would run again.
 
     A cast is copied only where the MLP of its own layer or a later one starts with a Linear whose Reshape runs again by
     itself, not with a cell around it (measured with 2.9.0 on Qwen3: `mlp` or `mlp.linear_fc1` recomputed in each of
@@ -314,7 +321,7 @@ def copied_unread(baseline: Baseline, sites: Sites, actions: SiteActions, read: 
     found = np.where(_viewed_by_left_out(baseline, sites, actions), sites.of_node, found)
     found = np.where(baseline.read_by(casts_kept(baseline, sites, actions)), sites.of_node, found)
     found = np.where((found >= 0) & ~viewed & _casts_known(baseline, sites, actions), -1, found)
-    found = np.where(_summed_for_reshapes(baseline, sites, actions), sites.of_moved, found)
     given = _given(baseline, sites, actions)
     given[read] = False
-    return np.where(given, _named(sites), found)
+    found = np.where(flagged, -1, np.where(given, _named(sites), found))
+    return np.where(_summed_for_reshapes(baseline, sites, actions), sites.of_moved, found)

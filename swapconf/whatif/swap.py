@@ -101,13 +101,16 @@ def swap(
     unread: Unread,
     slack: Slack | None = None,
     upfront: Ints | None = None,
+    alike: Ints | None = None,
 ) -> Windows:
     """``moving``: [uses] served by a copy from the host; ``prefetch``: [uses] the prefetch of the site that owns it;
     ``of_moved``: [kernels] the site of a face, after which the copy is named where it is among the owners.
-    ``upfront``: [kernels] see `upfront`; without, that of the baseline."""
+    ``upfront``: [kernels] see `upfront`; without, that of the baseline. ``alike``: [uses] the same where equal views
+    are one, see `SiteActions.moved_alike`; without, the prefetch."""
     allowed = slack or Slack()
     served = np.flatnonzero(moving)
-    moved, group = _moved(baseline, program, served, prefetch, of_moved, unread)
+    kind = (prefetch if alike is None else alike)[served]
+    moved, group = _moved(baseline, program, served, prefetch, kind, of_moved, unread)
     block, face, reach, dead = moved.block, moved.face, moved.prefetch, moved.unread
     copied, launched = _copied_out(baseline, program, block, face, baseline.upfront if upfront is None else upfront)
     before = np.sort(np.concatenate([launched, program.inserted]))
@@ -194,13 +197,19 @@ class _Moved:
 
 
 def _moved(
-    baseline: Baseline, program: StrategyProgram, served: Ints, prefetch: Ints, of_moved: Ints, unread: Unread
+    baseline: Baseline,
+    program: StrategyProgram,
+    served: Ints,
+    prefetch: Ints,
+    kind: Ints,
+    of_moved: Ints,
+    unread: Unread,
 ) -> tuple[_Moved, Ints]:
     """What moves, and for each of the uses that are ``served`` its row there. A view that several cells share is copied
-    for each of their prefetches: MindSpore merges what is flagged alike alone."""
+    for each ``kind`` of them: MindSpore merges what is flagged alike alone."""
     face = program.face[served]
-    reach = np.where(baseline.views[face], prefetch[served], 0)
-    key = (program.block[served] * (len(baseline.kernels) + 1) + face) * (reach.max(initial=0) + 1) + reach
+    kind = np.where(baseline.views[face], kind, 0)
+    key = (program.block[served] * (len(baseline.kernels) + 1) + face) * (kind.max(initial=0) + 1) + kind
     _, first, group = np.unique(key, return_index=True, return_inverse=True)
     named = program.site[served] == of_moved[program.face[served]]
     first[group[named]] = np.flatnonzero(named)
