@@ -234,6 +234,7 @@ def _read_for_a_type(baseline: Baseline, alone: Flags) -> Flags:
     kernels = baseline.kernels
     of_cast = baseline.read_by(np.isin(kernels.primitives, _NEED_NO_VALUE) & ~kernels.backward)
     for_nothing = ~baseline.is_read_again & ~baseline.views
+    alone = alone & ~np.isin(kernels.primitives, _TAKE_TUPLES)
     return np.asarray(baseline.read_by(alone & of_cast & for_nothing & ~kernels.backward) & for_nothing)
 
 
