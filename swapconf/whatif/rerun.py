@@ -150,7 +150,7 @@ def _runs_again(prepared: PlacedBaseline, strategy: Strategy, owns: Sequence[Own
     if not strategy.lazy_inline:
         program = unscaled_early(baseline, program)
     if wanted := _of_all_layers(prepared, strategy):
-        program = remade(baseline, program, wanted)
+        program = remade(baseline, program, wanted, sites.of_moved)
     if owns:
         program = parted(baseline, program, owns)
     ends = prepared.barriers if strategy.swap_on else ()

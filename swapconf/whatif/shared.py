@@ -2,7 +2,7 @@
 
 MindSpore merges equal kernels of the forward pass, such as the tables of the rotary embedding, and names what is left
 after the first layer. The primitives are flagged in every layer, though, and what runs again is not merged: each layer
-that is recomputed makes its own tables at the start of its part, and what they are made of is kept for it (measured
+that is recomputed makes its own tables at the start of its part, and what they are made of is kept for it, or comes back (measured
 with MindSpore 2.9.0: ``Muls``, ``Cos`` and ``Sin`` of Qwen3).
 """
 
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,25 +21,35 @@ from swapconf.whatif.recompute import StrategyProgram
 
 
 def remade(
-    baseline: Baseline, program: StrategyProgram, wanted: Mapping[int, Mapping[int, Mapping[str, bool]]]
+    baseline: Baseline, program: StrategyProgram, wanted: Mapping[int, Mapping[int, Mapping[str, bool]]], of_moved: Ints
 ) -> StrategyProgram:
     """``wanted``: by number of a pass, the shared kernels that are recomputed there, and for which of the cells that
-    read them."""
-    extra = _Extra(baseline, program)
+    read them. ``of_moved``: [kernels] the site that moves what each makes."""
+    extra = _Extra(baseline, program, of_moved)
     for number, kernels in wanted.items():
         extra.run(number, kernels)
     return extra.program()
 
 
+class _Read(NamedTuple):
+    """A use of a block by a kernel that is made again, as in `StrategyProgram`."""
+
+    block: int
+    position: int
+    face: int = -1
+    site: int = -1
+    reader: int = -1
+
+
 class _Extra:
-    def __init__(self, baseline: Baseline, program: StrategyProgram) -> None:
-        self._baseline, self._program = baseline, program
+    def __init__(self, baseline: Baseline, program: StrategyProgram, of_moved: Ints) -> None:
+        self._baseline, self._program, self._of_moved = baseline, program, of_moved
         late = np.flatnonzero(program.again | baseline.kernels.backward[program.reader])
         passes = baseline.served[program.reader[late]]
         self._late, self._pass = late[np.argsort(passes, kind="stable")], np.sort(passes)
         self._copied_in = baseline.kernels.passing[program.copies]
         self._block, self._site = program.block.copy(), program.site.copy()
-        self._rows = list[tuple[int, int]]()  # (block, position)
+        self._rows = list[_Read]()
         self._origin, self._born = list[int](), list[int]()
         self._copies, self._inserted = list[int](), list[int]()
 
@@ -48,7 +59,7 @@ class _Extra:
         mine = self._late[low:high]
         here = program.inserted[self._copied_in == number]
         here = here[here >= (baseline.returnable[number] + 1) * TICKS]  # not what is `ungated`
-        added: list[tuple[int, int]] = []
+        added: list[_Read] = []
         for turn, kernel in enumerate(sorted(wanted, reverse=True)):  # readers before what they read
             made = baseline.made.get(kernel, [])
             inside = mine
@@ -56,9 +67,9 @@ class _Extra:
                 place = baseline.place_among(tuple(wanted[kernel]))[program.reader[mine]]
                 inside = mine[np.array(list(wanted[kernel].values()))[place]]
             uses = {block: inside[self._block[inside] == block] for block in made}
-            again = [(index, block) for index, (block, _) in enumerate(added) if block in made]
+            again = [(index, one.block) for index, one in enumerate(added) if one.block in made]
             positions = [int(program.position[rows].min()) for rows in uses.values() if len(rows)]
-            positions += [added[index][1] for index, _ in again]
+            positions += [added[index].position for index, _ in again]
             if not positions:
                 continue
             at = min([*positions, *here.tolist()]) - 1 - turn
@@ -66,28 +77,35 @@ class _Extra:
                 new = len(baseline.maker) + len(program.origin) + len(self._origin)
                 self._block[uses[block]], self._site[uses[block]] = new, -1
                 for index, other in again:
-                    added[index] = (new, added[index][1]) if other == block else added[index]
+                    added[index] = _Read(new, added[index].position) if other == block else added[index]
                 self._origin.append(block)
                 self._born.append(at)
-            added += [(int(baseline.reads.block[row]), at) for row in baseline.rows_of(kernel)]
+            added += [self._read(row, at) for row in baseline.rows_of(kernel)]
             self._copies.append(kernel)
             self._inserted.append(at)
         self._rows += added
 
+    def _read(self, row: int, at: int) -> _Read:
+        """Of what moves, with who reads it: a table that is swapped comes back for those that are made of it."""
+        reads = self._baseline.reads
+        block, face = int(reads.block[row]), int(reads.face[row])
+        site = int(self._of_moved[face]) if face >= 0 else -1
+        return _Read(block, at) if site < 0 else _Read(block, at, face, site, int(reads.kernel[row]))
+
     def program(self) -> StrategyProgram:
-        program, rows = self._program, np.array(self._rows, dtype=np.int64).reshape(-1, 2)
+        program, rows = self._program, np.array(self._rows, dtype=np.int64).reshape(-1, 5)
         if not self._copies:
             return program
-        nothing, places = np.full(len(rows), -1, dtype=np.int64), rows[:, 1]
+        block, places, face, site, reader = rows.T
         return replace(
             program,
-            block=np.concatenate([self._block, rows[:, 0]]),
+            block=np.concatenate([self._block, block]),
             position=np.concatenate([program.position, places]),
             until=np.concatenate([program.until, places]),
-            face=np.concatenate([program.face, nothing]),
-            site=np.concatenate([self._site, nothing]),
+            face=np.concatenate([program.face, face]),
+            site=np.concatenate([self._site, site]),
             origin=_longer(program.origin, self._origin),
-            reader=np.concatenate([program.reader, nothing]),
+            reader=np.concatenate([program.reader, reader]),
             again=np.concatenate([program.again, np.ones(len(rows), dtype=np.bool_)]),
             born=_longer(program.born, self._born),
             copies=_longer(program.copies, self._copies),
