@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swapconf.trace.columns import Flags, Ints
-from swapconf.whatif.laid_out import GRADIENT_VIEW, IN_PLACE, LaidOut
+from swapconf.upstream.scopes import descends
+from swapconf.whatif.laid_out import GRADIENT_VIEW, IN_PLACE, PREDICTING, LaidOut
 
 ROOM = 8  # kernels between a copy of a weight and its reader, from which on it does not stand right before it
 
@@ -30,6 +31,11 @@ class Baseline(LaidOut):
         found = np.zeros(len(self.kernels) + 1, dtype=np.bool_)
         found[self.maker[self.reads.block[self.kernels.backward[self.reads.kernel]]]] = True
         return found[:-1]
+
+    @cached_property
+    def predicting(self) -> Flags:
+        """[kernels] of the layer within one for multi-token prediction."""
+        return np.array([descends(cell, {PREDICTING}) for cell in self.kernels.cell], dtype=np.bool_)
 
     def read_by(self, readers: Flags) -> Flags:
         """[kernels] nodes that one of these reads in its own pass."""

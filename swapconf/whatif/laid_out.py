@@ -19,7 +19,6 @@ from swapconf.trace.lifetimes import Lifetimes
 from swapconf.trace.trace import POINT_TO_POINT
 from swapconf.trace.work import COLLECTIVES
 from swapconf.upstream.primitives import VIEWS
-from swapconf.upstream.scopes import descends
 from swapconf.whatif.depth import hops
 
 GRADIENT_VIEW = "TransposeExtView"  # of a weight of experts, measured with MindSpore 2.9.0
@@ -197,11 +196,6 @@ class LaidOut:
         """[kernels] casts of a layer itself, in none of its cells."""
         is_own = np.array([cell == "" for cell in self.kernels.cell], dtype=np.bool_)
         return np.asarray((self.kernels.primitives == "Cast") & is_own)
-
-    @cached_property
-    def predicting(self) -> Flags:
-        """[kernels] of the layer within one for multi-token prediction."""
-        return np.array([descends(cell, {PREDICTING}) for cell in self.kernels.cell], dtype=np.bool_)
 
     @cached_property
     def takers(self) -> Flags:
