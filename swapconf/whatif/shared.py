@@ -2,8 +2,8 @@
 
 MindSpore merges equal kernels of the forward pass, such as the tables of the rotary embedding, and names what is left
 after the first layer. The primitives are flagged in every layer, though, and what runs again is not merged: each layer
-that is recomputed makes its own tables at the start of its part, and what they are made of is kept for it, or comes back
-where it is swapped (measured with MindSpore 2.9.0: ``Muls``, ``Cos`` and ``Sin`` of Qwen3).
+that is recomputed makes its own tables at the start of its part, and what they are made of is kept for it, or comes
+back where it is swapped (measured with MindSpore 2.9.0: ``Muls``, ``Cos`` and ``Sin`` of Qwen3).
 """
 
 from __future__ import annotations
