@@ -59,8 +59,6 @@ def redistributed(baseline: Baseline, sites: Sites, network: Network) -> Flags:
                 functions.add(reader)
     found[list(functions)] = False
     run_again = baseline.is_alone | (not _is_data_parallel(baseline))
-    if is_split and not baseline.is_piped:
-        run_again |= np.array([not cell for cell in kernels.cell], dtype=np.bool_)[baseline.below]
     return np.asarray(found & ~(_again_alone(baseline) & run_again))
 
 
@@ -93,8 +91,7 @@ def _is_split(baseline: Baseline) -> bool:
 def _again_alone(baseline: Baseline) -> Flags:
     """[kernels] views of what flash attention or communication made, and of a Cast that a product reads: in a layer
     that is the only one of its stage, and without data parallelism, these run again (measured with MindSpore 2.9.0:
-    legacy Llama and GLM); with tensor parallelism and without a pipeline so do those of a Cast that the layer itself
-    has (GLM)."""
+    legacy Llama and GLM)."""
     kernels, below = baseline.kernels, baseline.below
     made, is_view = kernels.primitives[below], baseline.views & (below >= 0)
     of_cast = (made == "Cast") & baseline.read_by((kernels.primitives == "MatMul") & ~kernels.backward)

@@ -107,7 +107,8 @@ def _runs_again(prepared: PlacedBaseline, strategy: Strategy, owns: Sequence[Own
     staying = np.zeros(len(flagged), dtype=np.bool_)
     covering = covered(sites, actions.cell, actions.cells, actions.roots)
     if not strategy.recompute_options.get("mp_comm_recompute", True):
-        staying |= prepared.redistributed & (covering.root >= 0) & ~views_named(baseline, sites, actions)
+        named = views_named(baseline, sites, actions) | communicated(baseline, sites, actions.comm)
+        staying |= prepared.redistributed & (covering.root >= 0) & ~named
         if not strategy.lazy_inline:  # what is merged then, has no mark
             staying[list(prepared.merged_views)] = False
     back = restored(baseline, sites, actions, staying)
