@@ -5,7 +5,7 @@ from __future__ import annotations
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.cell_primitives import CellPrimitives
-from swapconf.whatif.transposes import behind_flash, behind_view, one_of
+from swapconf.whatif.transposes import behind_experts, behind_flash, behind_view, one_of
 
 ROUTER = "router"
 _DENSITY, _SCALED = "div", "mul_dp"
@@ -27,8 +27,8 @@ def refined(
         return _of_density(baseline, node, path, layer)
     if primitive == "Transpose" or (node in baseline.turned and layer.by_path[path].type == "Transpose"):
         known_by = layer.by_path
-        found = behind_flash(baseline, node, path, known_by) or behind_view(baseline, node, path, known_by)
-        return found or one_of(baseline, node, path, known_by)
+        asked = (one(baseline, node, path, known_by) for one in (behind_flash, behind_view, behind_experts))
+        return next(filter(None, asked), None) or one_of(baseline, node, path, known_by)
     if primitive in VIEWS and (_is_of_mean(baseline, node) or _is_behind_transpose(baseline, node, path, layer)):
         return None
     return layer.saved_view(path, known, is_lost=not is_served) if primitive in VIEWS else path

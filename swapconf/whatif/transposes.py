@@ -15,6 +15,7 @@ import numpy as np
 from swapconf.models.network import Operator
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.baseline import Baseline
+from swapconf.whatif.laid_out import EXPERTS
 
 _PLAIN, _BACK, _KEY = "transpose", "_back", "kv_"
 _ALL = tuple(key + _PLAIN + back for key in ("", _KEY) for back in ("", _BACK))
@@ -41,6 +42,20 @@ def behind_view(baseline: Baseline, node: int, path: str, known: Mapping[str, Op
         return None
     views = (one for one in known.values() if one.type in VIEWS and one.path.rpartition(".")[0] == cell)
     return _behind(views, cell, known)
+
+
+def behind_experts(baseline: Baseline, node: int, path: str, known: Mapping[str, Operator]) -> str | None:
+    """The second Transpose of a network of experts, where the node reads what these make (mindformers 1.9.0,
+    training_graph/transformer/moe/moe_layer.py); the first is in front of them."""
+    cell, _, name = path.rpartition(".")
+    second = f"{cell}.{_PLAIN}2"
+    if name != _PLAIN or second not in known:
+        return None
+    faces = baseline.reads.face[baseline.rows_of(node)]
+    cells = {
+        baseline.kernels.cell[face] for face in [*faces[faces >= 0].tolist(), int(baseline.below[node])] if face >= 0
+    }
+    return second if f"{cell}.{EXPERTS}" in cells else None
 
 
 def _behind(operators: Iterable[Operator], cell: str, known: Mapping[str, Operator]) -> str | None:
