@@ -42,9 +42,9 @@ def _page(verdicts: Sequence[Verdict], asked: str, note: str) -> Iterator[str]:
     yield f"Made by `python scripts/evidence/agreement.py {asked}` with MindSpore 2.9.0 and"
     yield "MindSpore Transformers 1.9.0. Shapes, layouts, ranks and strategies are drawn at random; each line is one"
     yield "true dry run (level 1) and what `whatif` predicts for it from a run without swap and recompute. `--case S:I`"
-    yield "runs one again. *Inside* is the most in use while decoder layers, gradients or what runs again allocate, copies"
-    yield "back aside, *safe* how far the bound of `--safe` lies over the true peak, *away* how far the strategy takes the"
-    yield "peak from that without one."
+    yield "runs one again. *Inside* is the most in use while decoder layers, gradients or what runs again allocate,"
+    yield "copies back aside, *safe* how far the bound of `--safe` lies over the true peak, *away* how far the strategy"
+    yield "takes the peak from that without one."
     yield from ["", note] if note else []
     yield ""
     yield from _outcomes(verdicts)

@@ -195,9 +195,9 @@ def _page(rows: list[Row], crashes: list[tuple[str, int]]) -> Iterator[str]:
     yield ""
     yield "Made by `scripts/evidence/whatif_table.py` from dry runs of level 1 (operator workspace excluded) with"
     yield "MindSpore 2.9.0 and MindSpore Transformers 1.9.0. Each line predicts one run from the trace of the same"
-    yield "model and rank without swap and recompute. *Inside* is the most in use while decoder layers,"
-    yield "gradients or what runs again allocate, copies back aside; the peak of the whole run is often the optimizer's. *Safe* is how far the bound"
-    yield "of `--safe` lies over the true peak. *Moves* are copies to the host in one training step."
+    yield "model and rank without swap and recompute. *Inside* is the most in use while decoder layers, gradients or"
+    yield "what runs again allocate, copies back aside; the peak of the whole run is often the optimizer's. *Safe* is"
+    yield "how far the bound of `--safe` lies over the true peak. *Moves* are copies to the host in one training step."
     yield ""
     yield from _summary("peak", [row.error for row in rows])
     yield from _summary("peak inside", [row.inside_error for row in rows])

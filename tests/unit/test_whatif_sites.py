@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from swapconf.models.network import Layer, LayerTemplate, Network, Operator
-from swapconf.trace.columns import Kernels
+from swapconf.trace.columns import Flags, Kernels
 from swapconf.whatif.assigned import assign
 from swapconf.whatif.cell_primitives import CellPrimitives
 from swapconf.whatif.site_actions import SiteActions, copied_unread, on_device
@@ -321,7 +321,7 @@ def sites_of(names: tuple[tuple[str, str], ...], of_node: Sequence[int], of_unre
 def actions_of(count: int, **told: Any) -> SiteActions:
     """Nothing asked of so many sites, but for what is told."""
     nothing, none = np.zeros(count + 1, dtype=np.bool_), np.full(count + 1, -1)
-    known = dict.fromkeys(("again", "comm", "excluded", "handed_on", "replaced", "reshapes", "alone"), nothing)
+    known = dict.fromkeys(("again", "comm", "excluded", "handed_on", "reshapes", "alone"), nothing)
     return SiteActions(
         **{
             **known,
@@ -355,7 +355,7 @@ def test_casts_move_for_nothing_only_up_to_the_last_mlp_whose_reshape_runs_again
         roots={layer: frozenset({"mlp" if layer in roots else "mlp.linear_fc1.reshape"}) for layer in ("0", "1")},
     )
     read = np.array([2 * int(layer) for layer in roots], dtype=np.int64)
-    found = copied_unread(of_kernels(kernels, [(0, 1), (1, 2), (2, 3)]), sites, actions, read)
+    found = copied_unread(of_kernels(kernels, [(0, 1), (1, 2), (2, 3)]), sites, actions, read, none_of(4))
     assert (found[[0, 2]] >= 0).tolist() == copied
 
 
@@ -377,6 +377,10 @@ def test_what_an_excluded_norm_reads_stays_and_so_does_the_sum_that_a_cell_witho
     assert staying(handed_on={4, 5}) == [4], "the second sum goes to the next layer"
 
 
+def none_of(count: int) -> Flags:
+    return np.zeros(count, dtype=np.bool_)
+
+
 @pytest.mark.parametrize(("read", "kept"), [([], [0]), ([0], [])])
 def test_what_is_given_to_what_runs_again_for_nothing_is_copied_for_nothing(read: list[int], kept: list[int]) -> None:
     """A product in front of a bias; ``read``: what is needed again, and so copied for that."""
@@ -384,7 +388,8 @@ def test_what_is_given_to_what_runs_again_for_nothing_is_copied_for_nothing(read
     sites = sites_of(tuple(("0", f"linear.{name}") for name in ("matmul", "bias_add", "transpose")), range(3))
     again = np.array([False, True, False, False])
     actions = actions_of(3, again=again, roots={"0": frozenset({"linear.bias_add"})})
-    found = copied_unread(of_kernels(kernels, [(0, 1), (1, 2)]), sites, actions, np.array(read, dtype=np.int64))
+    baseline, needed = of_kernels(kernels, [(0, 1), (1, 2)]), np.array(read, dtype=np.int64)
+    found = copied_unread(baseline, sites, actions, needed, none_of(3))
     assert list(np.flatnonzero(found >= 0)) == kept
 
 
@@ -400,5 +405,6 @@ def test_what_an_add_reads_that_runs_again_by_itself_for_a_type_is_copied_for_no
         again=np.array([not alone, True, not alone, False]),
         roots={"0": frozenset({"rotary.add" if alone else "rotary"})},
     )
-    found = copied_unread(of_kernels(kernels, [(0, 1), (1, 2)]), sites, actions, np.array([], dtype=np.int64))
+    baseline, nothing = of_kernels(kernels, [(0, 1), (1, 2)]), np.array([], dtype=np.int64)
+    found = copied_unread(baseline, sites, actions, nothing, none_of(3))
     assert list(np.flatnonzero(found >= 0)) == kept
