@@ -22,14 +22,11 @@ def places_of(baseline: Baseline) -> tuple[Ints, tuple[tuple[str, str], ...]]:
 
 
 def _of_norms(baseline: Baseline) -> dict[int, str]:
-    """The cell of the norm for which parallelism slices what the first layer is given: each
-    reader changes the layout for itself, and the layer has given its name to what both are then (measured with
-    MindSpore 2.9.0: with sequence parallelism `input_layernorm` of GLM, recomputed alone, slices once more)."""
+    """The cell of the norm for which parallelism slices what the first layer is given: each reader changes the layout
+    for itself, and the layer has given its name to what both are then (measured with MindSpore 2.9.0: with sequence
+    parallelism `input_layernorm` of GLM, recomputed alone, slices once more)."""
     kernels, (reader, face) = baseline.kernels, baseline.edges
     sliced = (kernels.primitives[face] == "StridedSlice") & (kernels.passing[face] == kernels.passing[reader])
     sliced &= (kernels.primitives == NORM)[reader]
-    found: dict[int, str] = {}
-    for node, norm in zip(face[sliced].tolist(), reader[sliced].tolist(), strict=True):
-        if not kernels.cell[node]:
-            found[node] = kernels.cell[norm]
-    return found
+    pairs = zip(face[sliced].tolist(), reader[sliced].tolist(), strict=True)
+    return {node: kernels.cell[norm] for node, norm in pairs if not kernels.cell[node]}

@@ -43,10 +43,9 @@ def schedule(prepared: PlacedBaseline, strategy: Strategy, slack: Slack | None =
     baseline, rerun = prepared.baseline, rerun_of(prepared, strategy)
     program, sites = rerun.program, rerun.marks.sites
     actions = replace(rerun.marks.actions, prefetch=prefetches(sites, strategy, rerun.marks.actions.again))
-    reach = np.where(program.site >= 0, actions.prefetch[program.site], -1)
+    reach, alike = actions.prefetch[program.site], actions.moved_alike[program.site]  # -1 where there is no site
     moving = (reach >= 0) & ~rerun.staying
     unread = _unread(baseline, rerun.unread, actions)
-    alike = np.where(program.site >= 0, actions.moved_alike[program.site], -1)
     windows = swap(baseline, program, moving, reach, sites.of_moved, unread, slack, rerun.upfront, alike)
     barred_at = prepared.barriers if strategy.swap_on else ()
     alone = {end.start: end.late for end in barred_at} or prepared.gradient_only

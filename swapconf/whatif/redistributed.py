@@ -47,8 +47,8 @@ def redistributed(baseline: Baseline, sites: Sites, network: Network) -> Flags:
     found |= (kernels.primitives == RESHAPE) & (kernels.passing >= 0)
     found &= ~_in_morph(baseline, sites, network)
     found[list(baseline.turned)] = False
-    functions, is_split = set[int](), _is_split(baseline)
-    if not is_split:  # then no layout changes in these steps: they are slices of a rotary table, or of heads
+    functions = set[int]()
+    if not _is_split(baseline):  # then no layout changes in these steps: they are slices of a rotary table, or of heads
         found &= ~np.isin(kernels.primitives, _STEPS)
     for reader, face in sorted(zip(*(side.tolist() for side in baseline.edges), strict=True)):
         if baseline.views[face] and _is_function(baseline, face, reader):

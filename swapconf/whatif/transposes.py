@@ -72,13 +72,10 @@ def one_of(baseline: Baseline, node: int, path: str, known: Mapping[str, Operato
     kernels, is_back = baseline.kernels, False
     near, seen = [node], {node}
     for one in near:  # grows
-        if kernels.primitive[one] == "MatMul":
-            key = _KEY if kernels.cell[one].rpartition(".")[2] in _KEYS else ""
-            return f"{cell}.{key}{_PLAIN}{_BACK if is_back else ''}"
         is_back |= _ROTARY in kernels.cell[one]
-        turn = _turn(baseline, one, kernels.cell[node])
-        if turn is not None:
-            return f"{cell}.{_KEY if turn == _KEY_OF_SPLIT else ''}{_PLAIN}{_BACK if is_back else ''}"
+        is_key = _is_key(baseline, one, kernels.cell[node])
+        if is_key is not None:
+            return f"{cell}.{_KEY if is_key else ''}{_PLAIN}{_BACK if is_back else ''}"
         faces = baseline.reads.face[baseline.rows_of(one)]
         for face in np.unique(faces[faces >= 0]).tolist():
             if face not in seen and kernels.passing[face] == kernels.passing[node] and len(near) < _FAR:
@@ -87,10 +84,12 @@ def one_of(baseline: Baseline, node: int, path: str, known: Mapping[str, Operato
     return path
 
 
-def _turn(baseline: Baseline, node: int, cell: str) -> int | None:
-    """Which of the pieces a node reads into which a cell splits query, key and value; None where it reads none."""
+def _is_key(baseline: Baseline, node: int, cell: str) -> bool | None:
+    """Of the product of a Linear, or what reads a piece into which a cell splits query, key and value; else None."""
+    if baseline.kernels.primitive[node] == "MatMul":
+        return baseline.kernels.cell[node].rpartition(".")[2] in _KEYS
     for block in baseline.reads.block[baseline.rows_of(node)].tolist():
         maker = int(baseline.maker[block])
         if maker >= 0 and baseline.kernels.primitive[maker] == _SPLIT and baseline.kernels.cell[maker] == cell:
-            return baseline.made[maker].index(block)
+            return baseline.made[maker].index(block) == _KEY_OF_SPLIT
     return None

@@ -42,10 +42,11 @@ def covered(sites: Sites, cell: Ints, cells: Sequence[str], roots: Mapping[str, 
             if asked in roots.get(layer, ()) and descends(path, {asked}):
                 root[nodes] = number
     stands = root == np.arange(len(cells))[:, None]  # also what has no place of its own
-    handed_out = np.where(sites.of_node < 0, sites.of_merged, -1)  # the view at the end of a Linear has none
-    for number, asked in enumerate(cells):
-        within = np.array([*(descends(path, {asked}) for _, path in sites.names), False])
-        stands[number] |= within[handed_out]
+    ends = np.flatnonzero((sites.of_node < 0) & (sites.of_merged >= 0))  # the view at the end of a Linear has none
+    linears, which = np.unique(sites.of_merged[ends], return_inverse=True)
+    for number, asked in enumerate(cells if len(ends) else ()):
+        within = np.array([descends(sites.names[site][1], {asked}) for site in linears.tolist()])
+        stands[number, ends] |= within[which]
     return Covered(root=root, under=under[:, sites.of_place] | stands)
 
 
