@@ -15,15 +15,22 @@ from swapconf.whatif.baseline import Baseline
 
 
 def cell_outputs(
-    baseline: Baseline, asked: Ints, cells: Sequence[str], home: Sequence[str] | None = None
+    baseline: Baseline,
+    asked: Ints,
+    cells: Sequence[str],
+    home: Sequence[str] | None = None,
+    standing: Flags | None = None,
 ) -> tuple[list[int], list[int]]:
     """(nodes that are kept, blocks that are kept of nodes that make several). ``asked``: [kernels] index into ``cells``
     of the cell whose recompute covers a node, -1 for none. ``home``: [kernels] the cell of each, where more is known
-    than the baseline tells. Not of a fused Add and norm: its Add is another cell's."""
+    than the baseline tells. Not of a fused Add and norm: its Add is another cell's; nor a view of what a cell is given
+    that stands for those of others (``standing``: [kernels]), which have one for themselves then."""
     kernels, (reader, face) = baseline.kernels, baseline.edges
     home = kernels.cell if home is None else home
     across = (asked[face] >= 0) & (asked[face] != asked[reader])
     across &= ~baseline.norms[face]
+    if standing is not None:
+        across &= ~(standing & (asked[baseline.below] != asked))[face]
     behind: dict[int, list[int]] = {}  # of views without a cell of their own, who reads them counts
     lost = kernels.is_lost & baseline.views
     for one, other in zip(reader[lost[face]].tolist(), face[lost[face]].tolist(), strict=True):

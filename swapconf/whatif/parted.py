@@ -138,21 +138,42 @@ def stand_ins(baseline: Baseline, sites: Sites, again: Flags) -> Ints:
     return np.concatenate([casts, sent, read[baseline.views[read]]])
 
 
-def own_views(baseline: Baseline, sites: Sites, again: Flags, flagged: Flags) -> Flags:
-    """[reads] those through a view that several cells have in the baseline, where that of the reader runs again and the
-    one that stands for all does not: MindSpore has two then (measured: a Linear that is recomputed beside a swapped
-    one). ``again``: [sites] runs again; ``flagged``: [kernels]."""
+def own_views(baseline: Baseline, sites: Sites, again: Flags, flagged: Flags) -> tuple[Flags, Flags]:
+    """[reads] those through a view that several cells have in the baseline: where that of the reader runs again and the
+    one that stands for all does not, and the other way round. MindSpore has two then (measured: a Linear that is
+    recomputed beside a swapped one). ``again``: [sites] runs again; ``flagged``: [kernels]."""
     reads, of_read = baseline.reads, sites.of_read
-    shared = (reads.face >= 0) & baseline.views[reads.face] & ~flagged[reads.face] & (baseline.below[reads.face] >= 0)
-    mine = shared & (of_read >= 0) & again[of_read] & (of_read != sites.of_node[reads.face])
-    homes = sites.homes(baseline)
+    apart, run_again = others(baseline, sites), (reads.face >= 0) & flagged[reads.face]
+    through = _with_forward(baseline, sites, apart & again[of_read] & ~run_again)
+    return through, _with_forward(baseline, sites, apart & ~again[of_read] & run_again)
+
+
+def _with_forward(baseline: Baseline, sites: Sites, mine: Flags) -> Flags:
+    """[reads] those, and those by the forward pass of the same cells."""
+    reads, homes = baseline.reads, sites.homes(baseline)
     cells = {
         (face, sites.names[site][1].rpartition(".")[0])
-        for face, site in zip(reads.face[mine].tolist(), of_read[mine].tolist(), strict=True)
+        for face, site in zip(reads.face[mine].tolist(), sites.of_read[mine].tolist(), strict=True)
     }
-    for row in np.flatnonzero(shared & ~baseline.kernels.backward[reads.kernel]).tolist() if cells else ():
-        mine[row] = (int(reads.face[row]), homes[int(reads.kernel[row])]) in cells
-    return np.asarray(mine)
+    shared = (reads.face >= 0) & baseline.views[reads.face] & ~baseline.kernels.backward[reads.kernel]
+    found = mine.copy()
+    for row in np.flatnonzero(shared).tolist() if cells else ():
+        found[row] = (int(reads.face[row]), homes[int(reads.kernel[row])]) in cells
+    return found
+
+
+def standing_views(baseline: Baseline, sites: Sites) -> Flags:
+    """[kernels] views that stand for equal ones of other cells, whose gradients read them."""
+    reads, found = baseline.reads, np.zeros(len(baseline.kernels), dtype=np.bool_)
+    found[reads.face[others(baseline, sites)]] = True
+    return found
+
+
+def others(baseline: Baseline, sites: Sites) -> Flags:
+    """[reads] those by a gradient through a view that is named after another cell than what owns the read."""
+    face, of_read = baseline.reads.face, sites.of_read
+    shown = (face >= 0) & baseline.views[face] & (baseline.below[face] >= 0)
+    return np.asarray(shown & (of_read >= 0) & (sites.of_node[face] >= 0) & (of_read != sites.of_node[face]))
 
 
 def casts_apart(baseline: Baseline, sites: Sites, strategy: Strategy) -> list[Own]:

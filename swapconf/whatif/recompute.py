@@ -62,14 +62,15 @@ def recompute(
     sums: Mapping[int, int] = NO_SUMS,
     outputs: Sequence[int] = (),
     covered: Covered | None = None,
-    through: Flags | None = None,
+    through: tuple[Flags, Flags] | None = None,
 ) -> StrategyProgram:
     """``flagged``: [kernels] nodes to run again; ``flagged_read``: [reads] reads whose owner runs again.
     ``of_read``, ``of_moved``: the site that owns a read, and that moves the output of a node. ``sums``: by fused Add
     and norm, of which the norm alone would run again and read the sum that was kept, the site of the Add.
     ``outputs``: blocks that are kept as the output of a cell, although what makes them may run again for the rest.
     ``covered``: what was asked for by the cell. ``through``: [reads] those through a view of their own that runs again,
-    although the one that the baseline has for several stays."""
+    although the one that the baseline has for several stays, and those through one that stays although that runs
+    again."""
     reads, kernels = baseline.reads, baseline.kernels
     alone = np.zeros(len(kernels), dtype=np.bool_)
     alone[list(sums)] = True
@@ -98,7 +99,7 @@ def recompute(
     within = again[np.maximum(reads.face[inner], 0)] & (reads.face[inner] >= 0) & (copied[reads.block[inner]] >= 0)
     shown = _shown(baseline, again, reads.face)
     if through is not None:
-        shown = np.where(through, baseline.below[reads.face], shown)
+        shown = np.where(through[0], baseline.below[reads.face], np.where(through[1], reads.face, shown))
     site = np.where(
         kernels.backward[reads.kernel], np.where(shown == reads.face, of_read, _moved_by(baseline, of_moved, shown)), -1
     )

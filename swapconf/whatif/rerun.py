@@ -17,7 +17,7 @@ from swapconf.whatif.laid_out import SUM
 from swapconf.whatif.lazy_inline import barred
 from swapconf.whatif.loss import head_first
 from swapconf.whatif.not_inlined import left
-from swapconf.whatif.parted import Own, cells_of, flags, kinds, own_views, parted, stand_ins
+from swapconf.whatif.parted import Own, cells_of, flags, kinds, own_views, parted, stand_ins, standing_views
 from swapconf.whatif.placed import PlacedBaseline
 from swapconf.whatif.recompute import StrategyProgram, recompute, unseen
 from swapconf.whatif.restored import kept_instead, restored
@@ -261,7 +261,7 @@ def _flagged(baseline: Baseline, sites: Sites, actions: SiteActions) -> tuple[Fl
     leaving &= ~baseline.norms[reads.kernel]  # whose Add is of the layer that it ends
     flagged[reads.face[leaving]] = False
     asked = np.where(sites.of_node >= 0, actions.cell[sites.of_node], -1)
-    kept, outputs = cell_outputs(baseline, asked, actions.cells, sites.home)
+    kept, outputs = cell_outputs(baseline, asked, actions.cells, sites.home, standing_views(baseline, sites))
     flagged[kept] = False
     return np.asarray(flagged), kept, outputs
 

@@ -9,6 +9,7 @@ from swapconf.trace.launch_graph import ITEM, LOAD, NO_NODE, STATE
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.graph.again import Again
 from swapconf.whatif.graph.asked import NO_CELL, Part
+from swapconf.whatif.parted import others
 
 
 @dataclass
@@ -44,13 +45,12 @@ class Reads:
 
     @cached_property
     def _left_out(self) -> frozenset[tuple[int, int]]:
-        """(gradient, view): the cell of the gradient has one of its own, whose recompute is excluded."""
-        baseline, of_read = self.again.asked.prepared.baseline, self.again.asked.plan.marks.sites.of_read
-        left = (
-            (of_read >= 0) & self.again.asked.plan.marks.actions.excluded[of_read] & baseline.views[baseline.reads.face]
-        )
-        left &= baseline.reads.face >= 0
-        return frozenset(zip(baseline.reads.kernel[left].tolist(), baseline.reads.face[left].tolist(), strict=True))
+        """(gradient, view): the cell of the gradient has one of its own, which does not run again."""
+        baseline, marks = self.again.asked.prepared.baseline, self.again.asked.plan.marks
+        of_read, reads = marks.sites.of_read, baseline.reads
+        left = (of_read >= 0) & marks.actions.excluded[of_read] & baseline.views[reads.face] & (reads.face >= 0)
+        left |= others(baseline, marks.sites) & ~marks.actions.again[of_read]
+        return frozenset(zip(reads.kernel[left].tolist(), reads.face[left].tolist(), strict=True))
 
     def seen(self, given: int, kernel: int) -> int:
         """``given``: what a kernel reads in the baseline."""
