@@ -97,7 +97,10 @@ class Again:
 
     def _own_part(self, node: int, part: Part) -> Part:
         kernel = self.asked.run.kernel_of[node]
-        return self.asked.shared_part(kernel, part) if kernel in self.asked.shared else self.asked.part(kernel)
+        if kernel in self.asked.shared:
+            return self.asked.shared_part(kernel, part)
+        own = self.asked.part(kernel)
+        return part if kernel in self.asked.casts and own.cell == NO_CELL else own
 
     def _needed(self, key: tuple[int, Part]) -> list[tuple[int, Part]]:
         """The copies that one reads, itself included, each behind those that it reads."""
@@ -165,7 +168,7 @@ class Again:
             return self._first.tied(found, self.gates.of(kernel, part))
         if self._reads_weight(node, kernel) and new >= self.nodes.count:
             found[0] = self._weight(node, kernel, barrier)
-        return found if has_copies else self.nodes.first_tied(found, self.gates.of(kernel, part))
+        return found if has_copies else self.ties.first_gated(found, self.gates.of(kernel, part))
 
     def _is_norm_alone(self, node: int, kernel: int) -> bool:
         """It reads the sum that was kept."""

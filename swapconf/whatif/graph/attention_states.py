@@ -1,8 +1,7 @@
 """ATTENTIONS -> what is read behind them is read in the state in which they hand out query, key and value.
 
-MindSpore 2.9.0 drops these states, but on the stage with the loss not from the first layer on in which a cell is
-recomputed; in stages in front of it not where a norm behind an attention is recomputed as a cell of its own, which is
-called in one (measured: Qwen3, whose attention has norms).
+Where any cell is recomputed, MindSpore 2.9.0 keeps these states: on the stage with the loss from the first layer on in
+which one is, in stages in front of it all (measured: Qwen3, whose attention has norms).
 """
 
 from __future__ import annotations
@@ -18,9 +17,9 @@ from swapconf.upstream.scopes import descends
 from swapconf.whatif.graph.asked import NO_CELL, Asked
 from swapconf.whatif.graph.nodes import Nodes
 
-_ATTENTION, _CALLED = "self_attention", "pre_mlp_layernorm"
+_ATTENTION = "self_attention"
 _NORMS, _SPLIT, _PROJECTION = ("q_layernorm", "k_layernorm"), "SplitWithSize", "linear_proj"
-_BEHIND = (_CALLED, "mlp")  # cells behind query, key and value
+_BEHIND = ("pre_mlp_layernorm", "mlp")  # cells behind query, key and value
 
 
 class States(Protocol):
@@ -54,7 +53,7 @@ class AttentionStates:
         baseline, free = self.asked.prepared.baseline, self._in_no_state()
         has_loss, with_call = self.states.has_loss, self._with_call()
         for batch in baseline.batches:
-            is_called, last = not has_loss and _CALLED in self.asked.plan.marks.actions.cells, NO_NODE
+            is_called, last = not has_loss, NO_NODE
             since = 0
             for number in batch:
                 if has_loss and number in with_call and not is_called:

@@ -27,7 +27,10 @@ def given(
     for members in parts.values():
         read = {one for node in members for one in nodes.inputs[node] if one >= nodes.count}
         tied = [one for one in read.difference(members) if nodes.primitive[one] == DEPEND]
-        gates = dict.fromkeys(nodes.inputs[one][1] for one in sorted(tied))
+        loaded = [nodes.inputs[one][0] for one in read if nodes.primitive[one] == LOAD]
+        gates = dict.fromkeys(
+            nodes.inputs[one][1] for one in (*sorted(tied), *sorted(loaded)) if nodes.primitive[one] == DEPEND
+        )
         mine = [one for gate in gates for one in parameters[gate]]
         values = sorted(tied, key=nodes.maker)
         found |= dict.fromkeys(members, (*dict.fromkeys(mine), *values))

@@ -66,6 +66,8 @@ class Late:
         return (2, -layer) if _ROUTER in self.nodes.name[maker] else (0, -layer)
 
     def _outside(self, maker: int, layer: int) -> Turn:
+        if self.asked.run.kernel_of.get(maker) in self._restored and self.nodes.primitive[maker] in VIEWS:
+            return 2, -layer
         if self._is_choice(maker) or self._is_excluded(maker):
             return 4, -layer
         return (TABLES, maker) if maker in self._tables else None
@@ -92,6 +94,11 @@ class Late:
         """From recompute, although no cell around it is recomputed."""
         kernel = self.asked.run.kernel_of[maker]
         return self.nodes.primitive[maker] not in VIEWS and self.asked.is_excluded(kernel)
+
+    @cached_property
+    def _restored(self) -> frozenset[int]:
+        """Views that gradients read in place of those that the model would make again."""
+        return frozenset(self.asked.restored.values())
 
     def _is_choice(self, maker: int) -> bool:
         return self.nodes.primitive[maker] in _CHOICES

@@ -47,13 +47,6 @@ class Nodes:
         """The value, as who waits for something else, too, sees it."""
         return self.add(DEPEND, (value, awaited))
 
-    def first_tied(self, inputs: list[int], gate: int) -> list[int]:
-        """The first that is a node waits for a gate; where there is none, the first."""
-        place = next((place for place, given in enumerate(inputs) if given != NO_NODE), 0)
-        if gate != NO_NODE and inputs:
-            inputs[place] = self.tied(inputs[place], gate)
-        return inputs
-
     def maker(self, value: int) -> int:
         """The node that a value, or what is loaded of a parameter, is an output of; `NO_NODE` for none."""
         while value != NO_NODE and self.primitive[value] in (DEPEND, ITEM, LOAD):

@@ -66,7 +66,7 @@ class Reads:
         if gates and kernel in self._views_in_cells and made not in asked.again:
             return self._given_to_cell(kernel, barrier, value)
         if made in asked.restored:
-            return self._restored(made, source)
+            return self._given_to_primitive(self._restored(made, source), run.node_of[asked.restored[made]], kernel)
         if made in self.twins and nodes.primitive[source] not in VIEWS:
             one = self.twins[made]
             return self.again.copied(run.node_of[one], self._barrier_in_front(source), asked.part(one))
@@ -101,7 +101,18 @@ class Reads:
             return self.again.slices.gathered(
                 self.again.ties.behind_barrier(value, barrier), NO_NODE, asked.row(source, item)
             )
-        return self.again.gated(seen, source, forward, part, item)
+        return self._given_to_primitive(self.again.gated(seen, source, forward, part, item), source, kernel)
+
+    def _given_to_primitive(self, seen: int, source: int, kernel: int) -> int:
+        """The gradient of a primitive that was asked for by itself reads what that is given first as what runs again
+        does, behind its gate. ``source``: the node that makes what is ``seen``."""
+        asked, run = self.again.asked, self.again.asked.run
+        forward, part = run.forward_of.get(kernel, NO_NODE), asked.part(kernel)
+        if not run.is_inlined or part.cell != NO_CELL or forward not in asked.again or forward in asked.shared:
+            return seen
+        first = next((one for one in run.graph.inputs[run.node_of[forward]] if one != NO_NODE), NO_NODE)
+        is_first = first != NO_NODE and run.source(first)[0] == source
+        return self.again.ties.gated(seen, self.again.gates.of(forward, part)) if is_first else seen
 
     def _given_to_cell(self, view: int, barrier: int, value: int) -> int:
         """What a view that the model makes again shows of what a recomputed cell is given."""

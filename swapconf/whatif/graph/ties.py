@@ -64,6 +64,14 @@ class Ties:
             self._gated[value, gate] = self.nodes.tied(value, gate)
         return self._gated[value, gate]
 
+    def first_gated(self, inputs: list[int], gate: int) -> list[int]:
+        """The first that is a node waits for a gate; where there is none, the first."""
+        place = next((place for place, given in enumerate(inputs) if given != NO_NODE), 0)
+        if gate != NO_NODE and inputs:
+            is_node = inputs[place] != NO_NODE
+            inputs[place] = self.gated(inputs[place], gate) if is_node else self.nodes.tied(NO_NODE, gate)
+        return inputs
+
     def loaded(self, load: int, barrier: int, gate: int, state: int = NO_NODE) -> int:
         """A parameter in a recomputed cell: it is tied to the gradient, and so is the state in which it is read, by
         default that in which the cell is called."""
