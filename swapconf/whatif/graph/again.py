@@ -183,9 +183,8 @@ class Again:
         seen = self.moves.returned(window, barrier) if window >= 0 else self._behind(value, barrier)
         if part.cell == NO_CELL:
             return seen
-        summed = made[SUM]
         if window < 0 and self.slices.is_sliced(kernel, SUM):
-            return self.slices.gathered(seen, self.gates.of(kernel, part), summed)
+            return self.slices.gathered(seen, self.gates.of(kernel, part), made[SUM])
         return self.ties.gated(seen, self.gates.of(kernel, part))
 
     def _reads_weight(self, node: int, kernel: int) -> bool:
@@ -209,10 +208,10 @@ class Again:
         asked, untied = self.asked, self._untied(value)
         value = self._original(value)
         source, item = asked.run.source(value)
-        if source == NO_NODE:
-            return self._constant(value, kernel, barrier, part)
         if self.nodes.primitive[value] == LOAD:
             return self.loaded(value, kernel, barrier, part), False
+        if source == NO_NODE:
+            return self._constant(value, kernel, barrier, part)
         constant = self.constants.again(value, kernel)
         if constant != NO_NODE:
             return constant, False
@@ -248,8 +247,6 @@ class Again:
             return self.nodes.add(TUPLE, [seen for seen, _ in inner]), any(is_copy for _, is_copy in inner)
         if primitive == STATE:
             return NO_NODE, False
-        if primitive == LOAD:
-            return self.loaded(value, kernel, barrier, part), False
         if primitive == DEPEND:
             return self.gated(self._behind(value, barrier), NO_NODE, kernel, part), False
         return value, False
