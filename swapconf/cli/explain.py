@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import click
 
 from swapconf.cli.common import (
@@ -71,11 +73,8 @@ def command(
         click.echo(explanation.as_json(strategy, lines, layer))
     else:
         _print_table(strategy, layer)
-        say(phrase("\nLog lines to expect:"))
-        for entry in strategy.layers:
-            if layer is None or entry.layer.index == layer:
-                for line in lines[entry.layer.name]:
-                    say(f"  {line}")
+        shown = (entry.layer for entry in strategy.layers if layer in (None, entry.layer.index))
+        _say_lines(line for one in shown for line in lines[one.name])
     raise SystemExit(EXIT_ERRORS if study.is_refused else 0)
 
 
@@ -116,10 +115,14 @@ def _explain_modules(study: Study, layer: int | None, form: str) -> None:
         title=phrase("PyNative mode: modules as the YAML names them"),
         styles=("yellow" if row.void else "" for row in rows),
     )
-    say(phrase("\nLog lines to expect:"))
-    for here in lines.values():
-        for line in here:
-            say(f"  {line}")
+    _say_lines(line for here in lines.values() for line in here)
+
+
+def _say_lines(lines: Iterable[str]) -> None:
+    expected = list(lines)
+    say(phrase("\nLog lines to expect:") if expected else phrase("\nNo log lines to expect: nothing is asked for."))
+    for line in expected:
+        say(f"  {line}")
 
 
 def _print_table(strategy: Strategy, layer: int | None) -> None:

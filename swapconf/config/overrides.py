@@ -124,7 +124,8 @@ def _override(values: dict[str, Any], path: list[str], text: str) -> bool:
 
 
 def _change(values: dict[str, Any], change: str) -> str:
-    """Make ``a.b.c=VALUE`` in the values, and return its key. Raises ValueError, which says what is wrong with it."""
+    """Make ``a.b.c=VALUE`` in the values, and return its key; sections that swapconf is about need not be there yet, as
+    in a run. Raises ValueError, which says what is wrong with it."""
     name, equals, text = change.partition("=")
     path = name.split(".")
     if not equals:
@@ -138,6 +139,8 @@ def _change(values: dict[str, Any], change: str) -> str:
             phrase("'{change}': the value cannot be read: {problem}", change=change, problem=error.findings[0].message)
         ) from None
     node: Any = values
+    if text and len(path) > 1 and path[0] in _OURS:
+        node.setdefault(path[0], {})
     for depth, step in enumerate(path[:-1]):
         if step not in node:
             raise ValueError(
@@ -181,7 +184,7 @@ def _keys(node: dict[str, Any], name: str) -> str:
 def _sections(node: dict[str, Any], above: list[str], step: str) -> str:
     """What was probably meant by the name of a section, else which there are."""
     known = [key for key, value in node.items() if isinstance(value, dict)]
-    if close := get_close_matches(step, known, n=1):
+    if close := get_close_matches(step, [*known, *(() if above else _OURS)], n=1):
         return phrase("`{name}` was probably meant", name=".".join([*above, close[0]]))
     if not known:
         return phrase("there is none at that place")

@@ -8,6 +8,7 @@ from click.testing import CliRunner
 from swapconf.cli.main import main
 from swapconf.config import overrides
 from swapconf.words.findings import SwapconfError
+from tests.helpers import EXAMPLE
 
 YAML = "use_parallel: False\nswap_config:\n  swap: True\n  default_prefetch: 3\ncontext: {mode: 0}\n"
 
@@ -136,10 +137,27 @@ def test_in_a_file_it_is_text_as_for_mindformers(tmp_path: Path) -> None:
     assert changed.root.plain()["eps"] == "1e-6"  # type: ignore[index,call-overload]
 
 
-def test_an_override_makes_the_section_that_the_file_lacks_as_mindformers_does(file: str) -> None:
-    document = overrides.read(["--config", file, "--recompute_config.recompute=[0]"])
+@pytest.mark.parametrize(
+    ("words", "changes"), [(["--recompute_config.recompute=[0]"], []), ([], ["recompute_config.recompute=[0]"])]
+)
+def test_an_override_makes_the_section_that_the_file_lacks_as_mindformers_does(
+    file: str, words: list[str], changes: list[str]
+) -> None:
+    document = overrides.read(["--config", file, *words], changes)
     assert document is not None
     assert document.root.plain()["recompute_config"] == {"recompute": [0]}  # type: ignore[index,call-overload]
+
+
+def test_of_a_section_that_is_not_there_nothing_is_left_out(file: str) -> None:
+    with pytest.raises(ValueError, match="the file has no section `recompute_config`"):
+        overrides.read(["--config", file], ["recompute_config.recompute="])
+
+
+def test_where_nothing_is_asked_for_no_log_lines_are_expected(tmp_path: Path) -> None:
+    plain = "swap_config.swap=False", "swap_config.default_prefetch="
+    told = CliRunner().invoke(main, ["explain", str(EXAMPLE), *(word for one in plain for word in ("--set", one))])
+    assert "No log lines to expect" in told.output
+    assert "Log lines to expect:" not in told.output
 
 
 def test_an_override_of_nearly_our_section_starts_nothing(file: str) -> None:
