@@ -131,7 +131,7 @@ class Judge:
 
     def evaluation(self, plan: Plan) -> Evaluation:
         if plan not in self._found:
-            self._found[plan] = self.evaluator.evaluate(self.config(plan), self.keys(plan), SLOWER)
+            self._found[plan] = self.evaluator.evaluate(*self._asked(plan), SLOWER)
         found = self._found[plan]
         return replace(found, is_refused=True) if refused.has(plan, self.refused) else found
 
@@ -139,7 +139,7 @@ class Judge:
         """Ask for the memory of a plan in MindSpore's own order; see `Evaluator.order`. From now on plans like it are
         scored by what that tells."""
         if plan not in self._settled:
-            self.evaluator.order(self.config(plan), self.keys(plan))
+            self.evaluator.order(*self._asked(plan))
             pools, before = self.pool_bytes(plan), self.pool_bytes(plan, is_ordered=False)
             self._settled[plan] = tuple(max(pool - less, 0) for pool, less in zip(pools, before, strict=True))
             self._found.pop(plan, None)
@@ -155,11 +155,11 @@ class Judge:
 
     def nominal(self, plan: Plan) -> Known:
         """The step with the link as told, and its range."""
-        return self.evaluator.step(self.config(plan), self.keys(plan), NOMINAL)
+        return self.evaluator.step(*self._asked(plan), NOMINAL)
 
     def waits(self, plan: Plan) -> Waits:
         """Of the step with the slower link."""
-        return self.evaluator.waits(self.config(plan), self.keys(plan), SLOWER)
+        return self.evaluator.waits(*self._asked(plan), SLOWER)
 
     def used_bytes(self, plan: Plan) -> tuple[int, ...]:
         """By rank, at the peak, without fragments."""
@@ -167,7 +167,7 @@ class Judge:
 
     def pool_bytes(self, plan: Plan, *, is_ordered: bool = True) -> tuple[int, ...]:
         """By rank, with fragments. Without ``is_ordered`` as it was before `settle`."""
-        return self.evaluator.with_fragments_bytes(self.config(plan), self.keys(plan), is_ordered=is_ordered)
+        return self.evaluator.with_fragments_bytes(*self._asked(plan), is_ordered=is_ordered)
 
     def score(self, plan: Plan, better_than: Scored | None = None) -> Scored:
         """``better_than``: where the plan is slower than this one, which fits, it is not asked whether it fits."""
@@ -227,8 +227,8 @@ class Judge:
 
     @property
     def seen(self) -> list[Plan]:
-        """All that was evaluated, under whatever limits."""
-        return list(self._found)
+        """All that was evaluated, under whatever limits; what is settled is evaluated anew when it is looked at."""
+        return list(dict.fromkeys([*self._found, *self._settled]))
 
     def _guessed(self, used: Sequence[int]) -> float:
         """What does not fit without fragments is over by about what it needs with them."""
@@ -239,10 +239,12 @@ class Judge:
         most = self.limits.host_budget_bytes
         return 0.0 if most is None else max(0.0, self.host_bytes(found) - most)
 
-    def keys(self, plan: Plan) -> Sequence[object]:
-        """What a rank does depends on its own layers, and on whether operators are selected anywhere."""
+    def _asked(self, plan: Plan) -> tuple[Config, Sequence[object]]:
+        """The plan, and by rank what tells it from others there: what a rank does depends on its own layers, on whether
+        operators are selected anywhere, and on whether swap is on, as layers are inlined otherwise then."""
+        config = self.config(plan)
         selects = any(atom.kind == "recompute" and atom.path for mode in plan for atom in mode)
-        return [(selects, tuple(plan[index] for index in mine)) for mine in self.stages]
+        return config, [(config.swap_on, selects, tuple(plan[index] for index in mine)) for mine in self.stages]
 
 
 def judge_of(

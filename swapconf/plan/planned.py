@@ -118,6 +118,8 @@ def plan(
         best = _plainest(judge, _lowest(judge, plain))
         judge.settle(best.plan)
         best = judge.score(best.plan)
+        if not is_interrupted and best.fits:  # in MindSpore's own order alone; so may others
+            best = settled(judge, best, plain)
     known: dict[str, Scored] = {name: judge.score(made) for name, made in today.items()}
     for name, made in first:
         found = judge.score(made)

@@ -178,7 +178,7 @@ class MadeUp:
 
 
 def _modes(key: Any) -> Sequence[Mode]:
-    modes: Sequence[Mode] = key[1]
+    modes: Sequence[Mode] = key[-1]
     return modes
 
 

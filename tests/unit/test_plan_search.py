@@ -6,13 +6,14 @@ import itertools
 import os
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
 from swapconf.plan.judge import NOISE, Judge, Scored
 from swapconf.plan.limits import Limits
 from swapconf.plan.modes import KEEP, RECOMPUTED, Atom, Mode
-from swapconf.plan.planned import plan
+from swapconf.plan.planned import Verdict, plan
 from swapconf.plan.search import Search
 from tests.helpers import ROOT
 from tests.unit.planning import MadeUp, made_up_judge, real_judge
@@ -137,7 +138,7 @@ def test_a_plan_that_fits_only_in_the_order_of_the_run_without_a_strategy_is_not
     """The fastest plan takes more in the order in which MindSpore itself would launch it; no other does."""
     usual = under(made_up_judge(4), 0.5)
     fastest = plan(usual).chosen
-    keys = set(usual.keys(fastest.plan))
+    keys = set(usual._asked(fastest.plan)[1])
     evaluator = MadeUp(1, more=lambda rank, key: 2000 if key in keys else 0)
     judge = under(made_up_judge(4, evaluator=evaluator), 0.5)
     found = plan(judge).chosen
@@ -147,3 +148,15 @@ def test_a_plan_that_fits_only_in_the_order_of_the_run_without_a_strategy_is_not
     assert judge.used_bytes(fastest.plan)[0] == usual.used_bytes(fastest.plan)[0] + 2000
     assert found.plan != fastest.plan
     assert found.found.step_us >= fastest.found.step_us * (1 - NOISE)
+
+
+def test_where_plans_fit_in_mindspores_own_order_alone_a_faster_one_than_the_lowest_is_sought() -> None:
+    usual = made_up_judge(8).under(Limits(budget_bytes=1, workspace_bytes=(10,)))
+    lowest = plan(usual)
+    limits = replace(usual.limits, budget_bytes=lowest.needed_bytes - 1)
+    judge = made_up_judge(8, evaluator=MadeUp(1, more=lambda rank, key: -100)).under(limits)
+    found = plan(judge)
+    assert found.verdict is not Verdict.IMPOSSIBLE
+    assert found.chosen.fits
+    assert found.chosen.cost_us < lowest.chosen.cost_us * (1 - NOISE)
+    assert all(found.chosen.cost_us <= item.cost_us for item in found.simple.values() if item.fits)
