@@ -14,7 +14,7 @@ from swapconf.trace.columns import Flags, Ints
 from swapconf.upstream.primitives import RESHAPE
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.recompute import StrategyProgram
-from swapconf.whatif.redistributed import changes_layout, is_in_front_of_norm
+from swapconf.whatif.redistributed import changes_layout, is_function
 from swapconf.whatif.site_actions import SiteActions
 from swapconf.whatif.sites import Sites
 from swapconf.whatif.spread import spread
@@ -48,12 +48,12 @@ def of_views_left_out(baseline: Baseline, sites: Sites, excluded: Flags) -> Flag
 
 def views_left_out(baseline: Baseline, sites: Sites, actions: SiteActions) -> list[int]:
     """Views that nothing saves and that are excluded, but for those that the model calls as functions: of what a
-    Transpose shows, and in front of norms of query and key."""
+    Transpose shows, in front of norms of query and key, and behind flash attention in GLM."""
     views = [view for view, name in sites.unsaved if name in actions.left_out]
     reader, face = baseline.edges
     asked = np.flatnonzero(np.isin(face, views))
     read = zip(face[asked].tolist(), reader[asked].tolist(), strict=True)
-    functions = {view for view, one in read if is_in_front_of_norm(baseline, view, one)}
+    functions = {view for view, one in read if is_function(baseline, view, one)}
     return [view for view in views if int(baseline.below[view]) not in baseline.turned and view not in functions]
 
 

@@ -51,7 +51,7 @@ def redistributed(baseline: Baseline, sites: Sites, network: Network) -> Flags:
     if not _is_split(baseline):  # then no layout changes in these steps: they are slices of a rotary table, or of heads
         found &= ~np.isin(kernels.primitives, _STEPS)
     for reader, face in sorted(zip(*(side.tolist() for side in baseline.edges), strict=True)):
-        if baseline.views[face] and _is_function(baseline, face, reader):
+        if baseline.views[face] and is_function(baseline, face, reader):
             functions.add(face)
         if found[reader] and kernels.cell[reader].rpartition(".")[2] == ROUTER:
             is_own = kernels.primitive[face] in _OF_ROUTER or not baseline.views[reader]
@@ -113,7 +113,7 @@ def _in_morph(baseline: Baseline, sites: Sites, network: Network) -> Flags:
     return np.asarray(found)
 
 
-def _is_function(baseline: Baseline, view: int, reader: int) -> bool:
+def is_function(baseline: Baseline, view: int, reader: int) -> bool:
     """A Reshape that the model calls as a function: in front of a norm of its query or key (mindformers 1.9.0,
     training_graph/transformer/attention.py), and of flash attention behind a Transpose (GLM, modules/layers.py); or one
     that MindSpore has merged with such a one, behind flash attention (GLM)."""
