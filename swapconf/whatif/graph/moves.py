@@ -163,6 +163,7 @@ class Moves:
         readers = self._forward_readers(value)
         if len(readers) > 1 and not self._is_merged(value, readers):
             readers = [self._first(value, readers)]
+        readers = [one for one in readers if not self._is_in_cell(one)] or readers
         if len(readers) == 1:
             self._part_view(readers[0], value)
         if readers:
@@ -189,7 +190,7 @@ class Moves:
                 self._redirect(reader, view, other)
 
     def _is_merged(self, value: int, readers: Sequence[int]) -> bool:
-        """Of several that were equal; each had a copy. A view was none where one cell alone reads it."""
+        """Of several that were equal; each had a copy. A view that one cell alone reads was none."""
         kernel_of, kernels = self.asked.run.kernel_of, self.asked.prepared.baseline.kernels
         if value >= self.nodes.count and value not in self._views:
             return True
@@ -197,8 +198,6 @@ class Moves:
         if kernel in self.asked.shared or self.nodes.primitive[value] in _TABLES:
             return True
         if kernel < 0 or self.nodes.primitive[value] not in VIEWS:
-            return False
-        if not kernels.is_lost[kernel] and not self.asked.prepared.baseline.is_alone[kernel]:
             return False
         return len({kernels.cell[kernel_of[one]] if one in kernel_of else "" for one in readers}) > 1
 
@@ -219,6 +218,11 @@ class Moves:
 
     def _kernel(self, node: int) -> int:
         return self.asked.run.kernel_of.get(node, -1)
+
+    def _is_in_cell(self, node: int) -> bool:
+        """A recomputed one, which has what it is given for itself."""
+        kernel = self._kernel(node)
+        return kernel >= 0 and self.asked.is_inside(kernel)
 
     def _cell(self, node: int) -> str:
         kernel = self._kernel(node)
