@@ -167,6 +167,8 @@ def _runs_again(prepared: PlacedBaseline, strategy: Strategy, owns: Sequence[Own
     staying_uses = (program.face >= 0) & (splits | on_device(baseline, sites, actions))[program.face]
     norms = actions.excluded[sites.of_node] & baseline.norms  # nor does the sum that is fused with a norm left out
     staying_uses |= (program.face >= 0) & norms[program.face] & np.isin(program.block, baseline.sums)
+    sent = staying & (baseline.kernels.stream != 0) & (sites.of_node < 0)  # by the cell, which swaps nothing
+    staying_uses |= (program.face >= 0) & sent[program.face]
     late = (program.again | baseline.kernels.backward[program.reader]) & (program.face >= 0)
     unread = copied_unread(baseline, sites, actions, np.unique(program.face[late]), flagged)
     return Rerun(
