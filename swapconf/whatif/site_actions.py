@@ -264,7 +264,9 @@ def _given(baseline: Baseline, sites: Sites, actions: SiteActions) -> Flags:
     out later that nothing reads what would be computed from it (measured with 2.9.0: the sum behind a rotary embedding
     whose last cast is selected, the product in front of a bias, what a rotary product reads). What is given in a tuple
     is not (the two halves that a rotary embedding stacks), nor what the first of two views shows that MindSpore has
-    merged where the other is selected (the product in front of ``attention.reshape`` of Llama)."""
+    merged where the other is selected (the product in front of ``attention.reshape`` of Llama), nor what is handed on in
+    a state to a primitive that nothing else in front of it runs again for (the first sum of the first layer of a stage,
+    in 2 of 2 stages of TeleChat3; of the layers behind, whose sums are one chain, it is)."""
     asked = actions.again.copy()
     for site in np.flatnonzero(asked).tolist():
         layer, path = sites.names[site]
@@ -272,7 +274,10 @@ def _given(baseline: Baseline, sites: Sites, actions: SiteActions) -> Flags:
     reading = asked[sites.of_node] & ~np.isin(baseline.kernels.primitives, _TAKE_TUPLES)
     set_loose(reading, sites, actions)
     reading &= (sites.of_merged < 0) | asked[sites.of_merged]
-    read = baseline.read_by(reading)
+    reader, face = baseline.edges
+    first = reading & (actions.cell[sites.of_node] < 0)
+    first[reader[reading[face]]] = False
+    read = baseline.read_by(reading & ~first) | (baseline.read_by(first) & ~baseline.waits_for_state)
     own = _named(sites)
     is_free = (own >= 0) & ~actions.again[own]
     return np.asarray(read & is_free & ~baseline.splits & ~baseline.is_read_again)
