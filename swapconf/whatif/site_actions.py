@@ -264,9 +264,9 @@ def _given(baseline: Baseline, sites: Sites, actions: SiteActions) -> Flags:
     out later that nothing reads what would be computed from it (measured with 2.9.0: the sum behind a rotary embedding
     whose last cast is selected, the product in front of a bias, what a rotary product reads). What is given in a tuple
     is not (the two halves that a rotary embedding stacks), nor what the first of two views shows that MindSpore has
-    merged where the other is selected (the product in front of ``attention.reshape`` of Llama), nor what is handed on in
-    a state to a primitive that nothing else in front of it runs again for (the first sum of the first layer of a stage,
-    in 2 of 2 stages of TeleChat3; of the layers behind, whose sums are one chain, it is)."""
+    merged where the other is selected (the product in front of ``attention.reshape`` of Llama), nor what is handed on
+    in a state to a primitive that reads nothing that runs again (the first sum of the first layer of a stage, in 3 of 3
+    stages of TeleChat3; of the layers behind, whose sums are one chain, it is)."""
     asked = actions.again.copy()
     for site in np.flatnonzero(asked).tolist():
         layer, path = sites.names[site]
