@@ -23,6 +23,8 @@ from swapconf.whatif.graph.entries import entries
 from swapconf.whatif.graph.learnt import learnt
 from swapconf.whatif.graph.nodes import COPY
 
+_NORM_GRAD = "RmsNormGrad"
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RunGraph:
@@ -164,7 +166,14 @@ class RunGraph:
             made = forward.get(number, []) if number else []
             each = max(len(kernels) // max(len(made), 1), 1)
             found |= {kernel: made[min(turn // each, len(made) - 1)] for turn, kernel in enumerate(kernels) if made}
-        return found
+        return self._of_fused_norms() | found
+
+    def _of_fused_norms(self) -> dict[int, int]:
+        """A norm that is fused with an Add goes by the number of that; its gradient reads what it made."""
+        reads, norms = self.baseline.reads, self.baseline.norms
+        of_norm = (reads.face >= 0) & norms[reads.face] & (self.baseline.kernels.primitives == _NORM_GRAD)[reads.kernel]
+        of_norm &= reads.kernel < self.count
+        return dict(zip(reads.kernel[of_norm].tolist(), reads.face[of_norm].tolist(), strict=True))
 
     @cached_property
     def passes(self) -> list[int]:
