@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import tarfile
 from atexit import register
@@ -47,7 +48,9 @@ def packed(folder: Path) -> Trace:
         for member in files.getmembers():  # Python 3.11.3 and older have no filter for all of them at once
             content = files.extractfile(member)
             assert content is not None, f"{member.name} is no file"
-            (place / Path(member.name).name).write_bytes(content.read())
+            data = content.read()
+            assert not re.search(rb"File:/", data), f"{folder}: {member.name} tells the folders of a machine"
+            (place / Path(member.name).name).write_bytes(data)
     return trace_folder.read(place, rank=0)
 
 

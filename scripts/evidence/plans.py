@@ -4,7 +4,8 @@
     python scripts/evidence/plans.py --seed 1 --keep DIR [--out docs/evidence/plans.md] [--jobs 1]
 
 Each shape is a config with a random model and layout of the seed (random_shapes.py); its baseline is dry-run once.
-Budgets reach from 95 % of what the model needs without swap and recompute to just above the lowest plan that is found.
+Budgets reach from 95 % of what the model needs without swap and recompute to just above the lowest plan that is found;
+one is what full recompute needs.
 Each plan is made and confirmed by `swapconf plan --confirm`, as a user would, which really runs every stage. What is
 in DIR already is not run again. An hour or two on two cores; needs mindspore.
 """
@@ -26,6 +27,7 @@ from typing import Any
 from agreement_cases import document, study
 from random_shapes import Shape, shape
 
+from swapconf.plan import simple
 from swapconf.words.findings import has_errors
 
 # family -> how many stages its shapes have
@@ -41,6 +43,7 @@ SHAPES = (
     ("deepseek_v3", 2),
 )
 SHARES = (0.95, 0.5, 0.05)  # of the way from the lowest plan (0) to what needs no plan (1); the first of that alone
+FULL = "full"  # the budget that full recompute needs
 HARDWARE = "ascend_910b2"
 FAILED = ".failed"  # beside .json: what a plan that was not confirmed ended with
 _LARGE, _SMALL = "1000GB", "1MB"
@@ -48,10 +51,11 @@ _LARGE, _SMALL = "1000GB", "1MB"
 
 @dataclass(frozen=True, kw_only=True)
 class Made:
-    """``found``: as ``swapconf plan --format json`` prints it."""
+    """``found``: as ``swapconf plan --format json`` prints it. ``at_full``: the budget is what full recompute needs."""
 
     name: str
     layout: str
+    at_full: bool
     budget_bytes: int
     top_bytes: int
     found: dict[str, Any]
@@ -80,6 +84,12 @@ class Made:
             if item["strategy"] == strategy and item["fits"]:
                 return f"{100 * (item['step_us_slower_link'] / self.found['step_us']['none'] - 1):+.2f}"
         return "-"
+
+    @property
+    def more_steps(self) -> float:
+        """Steps per second, in percent more than with full recompute."""
+        full = next(item["step_us_slower_link"] for item in self.found["simple"] if item["strategy"] == simple.FULL)
+        return 100 * (float(full) / float(self.found["step_us"]["plan_slower_link"]) - 1)
 
     @property
     def best_simple(self) -> float | None:
@@ -126,9 +136,13 @@ def _plans(options: argparse.Namespace, family: str, stages: int, failed: list[s
     if options.kept and not all((options.keep / f"{name}-{kind}.json").exists() for kind in ("none", "lowest")):
         return
     top = _asked(options, drawn_shape, traces, _LARGE, f"{name}-none", "--keep", str(traces))["needed_bytes"]
-    low = _asked(options, drawn_shape, traces, _SMALL, f"{name}-lowest", "--from", str(traces))["needed_bytes"]
-    for share in SHARES:
-        budget = int(top * share) if share == SHARES[0] and top * share > low else int(low + (top - low) * share)
+    lowest = _asked(options, drawn_shape, traces, _SMALL, f"{name}-lowest", "--from", str(traces))
+    low = lowest["needed_bytes"]
+    budgets: dict[float | str, int] = {share: int(low + (top - low) * share) for share in SHARES}
+    if top * SHARES[0] > low:
+        budgets[SHARES[0]] = int(top * SHARES[0])
+    budgets[FULL] = next(item["needed_bytes"] for item in lowest["simple"] if item["strategy"] == simple.FULL)
+    for share, budget in budgets.items():
         if options.kept and not any((options.keep / f"{name}-{share}{end}").exists() for end in (".json", FAILED)):
             continue
         try:
@@ -143,7 +157,9 @@ def _plans(options: argparse.Namespace, family: str, stages: int, failed: list[s
         if not found["confirmed"]:
             failed.append(f"{name} {share}: {found['verdict']}, after the true runs of other plans")
             continue
-        yield Made(name=name, layout=drawn_shape.layout, budget_bytes=budget, top_bytes=top, found=found)
+        yield Made(
+            name=name, layout=drawn_shape.layout, at_full=share == FULL, budget_bytes=budget, top_bytes=top, found=found
+        )
 
 
 def _asked(
@@ -168,6 +184,17 @@ def _asked(
     return found
 
 
+def _at_full(made: list[Made]) -> Iterator[str]:
+    found = {item.name: item.more_steps for item in made if item.at_full}
+    split = [found[item.name] for item in made if item.at_full and "mp1" not in item.layout.split()]
+    if found:
+        yield (
+            f"- At the memory of full recompute, {len(found)} models: {median(found.values()):+.1f} % steps per second "
+            f"in the median"
+            + (f"; with tensor parallelism, {len(split)} models: at least {min(split):+.1f} %." if split else ".")
+        )
+
+
 def _page(made: list[Made], failed: list[str], seed: int) -> Iterator[str]:
     errors = [abs(error) for item in made for error in item.errors]
     over = [item for item in made if item.truly_needed_bytes > item.budget_bytes]
@@ -185,6 +212,7 @@ def _page(made: list[Made], failed: list[str], seed: int) -> Iterator[str]:
         f"- {len(made)} plans, {len(errors)} ranks; over the budget in the true run: {len(over)}.",
         f"- Used peak, predicted against true: median {median(errors):.3f} %, worst {max(errors):.2f} %.",
         f"- Slower than the best simple strategy that fits, by more than 0.1 points: {len(slower)}.",
+        *_at_full(made),
         *(f"- Not confirmed, {told}" for told in failed),
         "",
         "| shape | budget, of none | verdict | entries | needs, of budget | used peak off, worst rank | change "

@@ -194,6 +194,12 @@ class Judge:
         self._scored[plan] = guess
         return guess
 
+    def anew(self, plan: Plan) -> Scored:
+        """Its score by what is known now: a stage may have been settled with another plan that asks the same of it."""
+        self._found.pop(plan, None)
+        self._scored.pop(plan, None)
+        return self.score(plan)
+
     def scored_again(self, item: Scored) -> Scored:
         """By what was learned since; what was not placed is not placed."""
         return item if item.pool_bytes is None else self.score(item.plan)

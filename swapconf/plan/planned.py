@@ -120,9 +120,9 @@ def plan(
         best = judge.score(best.plan)
         if not is_interrupted and best.fits:  # in MindSpore's own order alone; so may others
             best = settled(judge, best, plain)
-    known: dict[str, Scored] = {name: judge.score(made) for name, made in today.items()}
+    known: dict[str, Scored] = {name: judge.anew(made) for name, made in today.items()}
     for name, made in first:
-        found = judge.score(made)
+        found = judge.anew(made)
         if name not in known or found.rank < known[name].rank:
             known[name] = found
     return Planned(

@@ -14,7 +14,7 @@ from swapconf.plan.deal import better_deal
 from swapconf.plan.judge import SLOWER, Scored
 from swapconf.plan.limits import Limits
 from swapconf.plan.modes import Atom
-from swapconf.plan.planned import Planned, Verdict
+from swapconf.plan.planned import Planned, Verdict, needed_bytes
 from swapconf.report.memory_tables import PrintedTable
 from swapconf.study.study import Study
 from swapconf.whatif.evaluation import Evaluation, Waits
@@ -298,6 +298,7 @@ def as_record(
                 "fits": scored.fits,
                 "step_us_slower_link": scored.found.step_us,
                 "used_peak_bytes": max(rank.used_peak_bytes for rank in scored.found.ranks),
+                "needed_bytes": needed_bytes(judge, scored.plan),
             }
             for name, scored in planned.simple.items()
         ],

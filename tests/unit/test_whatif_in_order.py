@@ -44,6 +44,7 @@ FURTHER = {
     "deepseek_v3_weights_cast_again-0": 0.0007,  # constants
     "glm2_alone_swapped-0": 0.0008,
     "glm2_bias_recomputed-0": 0.0008,
+    "glm2_fused_norms_of_a_layer-0": 0.0012,
     "glm2_gradients_read_twice-0": 0.0035,
     "glm2_gradients_read_twice-1": 0.0011,
     "glm2_interleaved_without_comm-0": 0.0007,
