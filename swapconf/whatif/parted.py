@@ -144,8 +144,9 @@ def own_views(baseline: Baseline, sites: Sites, again: Flags, flagged: Flags) ->
     recomputed beside a swapped one). ``again``: [sites] runs again; ``flagged``: [kernels]."""
     reads, of_read = baseline.reads, sites.of_read
     apart, run_again = others(baseline, sites), (reads.face >= 0) & flagged[reads.face]
-    through = _with_forward(baseline, sites, apart & again[of_read] & ~run_again)
-    return through, _with_forward(baseline, sites, apart & ~again[of_read] & run_again)
+    through, staying = apart & again[of_read] & ~run_again, apart & ~again[of_read] & run_again
+    staying &= sites.of_node[reads.face] >= 0
+    return _with_forward(baseline, sites, through), _with_forward(baseline, sites, staying)
 
 
 def _with_forward(baseline: Baseline, sites: Sites, mine: Flags) -> Flags:
@@ -173,7 +174,7 @@ def others(baseline: Baseline, sites: Sites) -> Flags:
     """[reads] those by a gradient through a view that is named after another cell than what owns the read."""
     face, of_read = baseline.reads.face, sites.of_read
     shown = (face >= 0) & baseline.views[face] & (baseline.below[face] >= 0)
-    return np.asarray(shown & (of_read >= 0) & (sites.of_node[face] >= 0) & (of_read != sites.of_node[face]))
+    return np.asarray(shown & (of_read >= 0) & (of_read != sites.of_node[face]))
 
 
 def casts_apart(baseline: Baseline, sites: Sites, strategy: Strategy) -> list[Own]:

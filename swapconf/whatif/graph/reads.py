@@ -49,7 +49,7 @@ class Reads:
         baseline, marks = self.again.asked.prepared.baseline, self.again.asked.plan.marks
         of_read, reads = marks.sites.of_read, baseline.reads
         left = (of_read >= 0) & marks.actions.excluded[of_read] & baseline.views[reads.face] & (reads.face >= 0)
-        left |= others(baseline, marks.sites) & ~marks.actions.again[of_read]
+        left |= others(baseline, marks.sites) & ~marks.actions.again[of_read] & (marks.sites.of_node[reads.face] >= 0)
         return frozenset(zip(reads.kernel[left].tolist(), reads.face[left].tolist(), strict=True))
 
     def seen(self, given: int, kernel: int) -> int:
