@@ -20,6 +20,7 @@ from swapconf.whatif.regions import positions
 from swapconf.whatif.ungated import Covered, ungated
 
 NO_SUMS: Mapping[int, int] = MappingProxyType({})
+NO_CELLS: Mapping[str, bool] = MappingProxyType({})
 _MCORE_ADD = "AddExt"
 
 
@@ -137,15 +138,16 @@ def recompute(
 
 
 def unseen(
-    baseline: Baseline, program: StrategyProgram, whole: Collection[str] = (), celled: Collection[str] = ()
+    baseline: Baseline, program: StrategyProgram, whole: Collection[str] = (), celled: Mapping[str, bool] = NO_CELLS
 ) -> Flags:
     """[uses] that MindSpore does not see when it looks for what to swap: they read what stays on the device.
-    ``whole``: names of the layers that are recomputed as one cell; ``celled``: of those with any cell that is."""
+    ``whole``: names of the layers that are recomputed as one cell; ``celled``: of those with any cell that is, and
+    whether any but the norm that begins them is."""
     return tied(baseline, program, whole, celled) | taken(baseline, program)
 
 
 def tied(
-    baseline: Baseline, program: StrategyProgram, whole: Collection[str] = (), celled: Collection[str] = ()
+    baseline: Baseline, program: StrategyProgram, whole: Collection[str] = (), celled: Mapping[str, bool] = NO_CELLS
 ) -> Flags:
     """[uses] of another pass by what begins a region, in a pipeline by anything of a layer that is recomputed as a
     ``whole``: MindSpore ties it to the gradient there, and does not see that it reads what moves. Not where
@@ -158,8 +160,8 @@ def tied(
     a region begins with it, but not in pipelines, nor, where no layer has experts, of layers with recomputed cells
     (TeleChat3). The cast at the end of such a layer without experts it sees where a cast begins the next, which is
     handed the first in no state (measured: TeleChat3 with a residual in 32 bits; Qwen3 hands it in one); where no layer
-    has experts, not of a layer with recomputed cells. In pipelines the norm behind the layer that predicts further
-    tokens counts as another pass (in 3 of 3 runs; in one stage not)."""
+    has experts, not of a layer with recomputed cells, but for the norm that begins it (in 4 of 4 runs). In pipelines
+    the norm behind the layer that predicts further tokens counts as another pass (in 3 of 3 runs; in one stage not)."""
     kernels, (reader, face) = baseline.kernels, baseline.edges
     passing = kernels.passing
     again = np.zeros(len(passing), dtype=np.bool_)
@@ -191,7 +193,7 @@ def tied(
         twice = (baseline.layer_casts & ~baseline.with_experts)[source] & baseline.layer_casts[program.reader]
         free = ~baseline.waits_for_state
         if not baseline.with_experts.any():
-            free &= ~in_celled
+            free &= ~_of_layers(baseline, [layer for layer, is_behind in celled.items() if is_behind])
         found &= ~(twice & elsewhere & free[source])
     found |= stateful
     later = (program.again & ~through) | kernels.backward[program.reader]

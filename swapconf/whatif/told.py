@@ -10,19 +10,19 @@ from swapconf.upstream.scopes import descends
 from swapconf.whatif.site_actions import SiteActions
 from swapconf.whatif.sites import Sites
 
-_TRANSPOSE = "Transpose"
+_TRANSPOSE, _BEGIN = "Transpose", "input_layernorm"
 _READ_PARAMETERS = ("Dense", "GroupedMatmul", "MatMul", "RmsNorm")
 
 
-def celled_layers(actions: SiteActions, strategy: Strategy) -> set[str]:
-    """The layers with a recomputed cell that reads parameters."""
+def celled_layers(actions: SiteActions, strategy: Strategy) -> dict[str, bool]:
+    """The layers with a recomputed cell that reads parameters, and whether any but the norm that begins them is one."""
     operators = {entry.layer.name: entry.layer.template.primitives for entry in strategy.layers}
-    return {
-        layer
-        for layer, roots in actions.roots.items()
-        for root in roots & set(actions.cells)
-        if any(one.type in _READ_PARAMETERS and descends(one.path, {root}) for one in operators[layer])
-    }
+    found: dict[str, bool] = {}
+    for layer, roots in actions.roots.items():
+        for root in roots & set(actions.cells):
+            if any(one.type in _READ_PARAMETERS and descends(one.path, {root}) for one in operators[layer]):
+                found[layer] = found.get(layer, False) or root != _BEGIN
+    return found
 
 
 def turned(sites: Sites, strategy: Strategy) -> Flags:
