@@ -17,7 +17,7 @@ from swapconf.whatif.graph.asked import Asked
 from swapconf.whatif.graph.nodes import Nodes
 from swapconf.whatif.graph.ties import Ties
 
-_OPTION = "recompute_slice_activation"
+_OPTION, _COMMUNICATION = "recompute_slice_activation", "mp_comm_recompute"
 GATHER, _SLICE = "AllGather", "StridedSlice"
 _REDUCES = "AllReduce"  # after it all ranks of a tensor-parallel group hold the same
 
@@ -64,10 +64,12 @@ class Slices:
         return is_computed and all("" in roots.get(baseline.layer_of(one), ()) for one in summed)
 
     def _is_shared(self, kernel: int) -> bool:
-        """Several ranks hold the same: the sums and norms of a model whose ranks reduce what they compute."""
+        """Several ranks hold the same: the sums and norms of a model whose ranks reduce what they compute, and all
+        that stays without ``mp_comm_recompute`` (measured with MindSpore 2.9.0: legacy Llama and GLM)."""
         kernels = self.asked.prepared.baseline.kernels
         is_wide = kernels.cell[kernel] == "" or "norm" in kernels.cell[kernel].lower()
-        return is_wide and self._reduces
+        stays = not self.asked.plan.marks.strategy.recompute_options.get(_COMMUNICATION, True)
+        return self._reduces and (is_wide or stays)
 
     @cached_property
     def _reduces(self) -> bool:
