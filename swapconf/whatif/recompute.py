@@ -184,7 +184,8 @@ def tied(
         if not baseline.with_experts.any():
             plain &= ~in_celled
         found &= through | ~plain[source]
-    handed = in_celled | (sums & baseline.waits_for_state)
+    behind = _of_layers(baseline, [layer for layer, is_behind in celled.items() if is_behind])
+    handed = behind | (sums & baseline.waits_for_state)
     stateful = elsewhere & _of_layers(baseline, whole)[program.reader] & handed[source]
     if baseline.is_piped:
         stateful |= baseline.takers[program.reader] & baseline.concatenated[source]
@@ -193,7 +194,7 @@ def tied(
         twice = (baseline.layer_casts & ~baseline.with_experts)[source] & baseline.layer_casts[program.reader]
         free = ~baseline.waits_for_state
         if not baseline.with_experts.any():
-            free &= ~_of_layers(baseline, [layer for layer, is_behind in celled.items() if is_behind])
+            free &= ~behind
         found &= ~(twice & elsewhere & free[source])
     found |= stateful
     later = (program.again & ~through) | kernels.backward[program.reader]
