@@ -8,6 +8,7 @@ from functools import cached_property
 from swapconf.trace.launch_graph import DEPEND, LOAD, NO_NODE, SAME_VALUE, STATE, TUPLE
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.graph.asked import NO_CELL, Asked, Part
+from swapconf.whatif.graph.cast_stays import stays
 from swapconf.whatif.graph.constants import Constants
 from swapconf.whatif.graph.doubled import second_view
 from swapconf.whatif.graph.first_inputs import FirstInputs
@@ -134,9 +135,12 @@ class Again:
         read = asked.run.kernel_of.get(source)
         if read not in asked.again or asked.is_cell_output(read, part) or not asked.remakes(read, part, kernel):
             return None
-        both_shared = kernel in asked.shared and read in asked.shared
-        is_read = asked.use(kernel, True, source, item).again or both_shared or self.nodes.primitive[source] in VIEWS
-        return source if is_read else None
+        is_read = (
+            asked.use(kernel, True, source, item).again
+            or self.nodes.primitive[source] in VIEWS
+            or (kernel in asked.shared and read in asked.shared)
+        )
+        return source if is_read and not stays(asked, read, kernel) else None
 
     def _new(self, node: int, kernel: int) -> int:
         """What the model itself computes again anyway is that kernel."""
