@@ -380,6 +380,9 @@ def test_a_cast_of_a_weight_that_the_parallel_optimizer_gathers() -> None:
     assert "gathers" not in finding.hint
     (finding,) = told(decided(cfg, llama(3)), replace(effect, launched=kept | {Launch(Place("", "Default"), "Cast")}))
     assert (finding.origin.line, "gathers" in finding.hint) == (5, True)
+    alone = replace(effect, launched=kept | {Launch(Place("", "Default"), "Cast")}, moves=())
+    (finding,) = told(decided(ops(op(r"attention\.wo\.cast", 1, line=5)), llama(3)), alone)
+    assert "gathers" in finding.hint  # also where nothing else is copied, which has other causes, too
 
 
 def test_a_view_that_mindspore_has_merged_with_others() -> None:

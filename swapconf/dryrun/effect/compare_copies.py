@@ -239,7 +239,7 @@ def _swapped(plan: LayerPlan) -> frozenset[str]:
 
 
 def _no_copy(hint: str) -> str:
-    return hint if hint in (_NOT_SAVED, _NOT_READ) else _NO_COPY
+    return hint if hint in LEFT_OPEN else _NO_COPY
 
 
 def _missing(origin: Origin, operators: str, layers: Iterable[str], hint: str) -> Finding:
