@@ -175,14 +175,18 @@ def predicted_inside(found: Prediction) -> int:
 
 
 def is_inside(kernel: str) -> bool:
-    """What comes back from the host is left out: MindSpore calls it after its reader, which may stand in no cell."""
-    return ("layers-CellList" in kernel or kernel.startswith("Gradients")) and "/MoveTo" not in kernel
+    """What comes back from the host is left out: MindSpore calls it after its reader, which may stand in no cell. What
+    stands in a recomputed cell may have lost the name of its layer, but not that it is recomputed."""
+    begins = kernel.startswith(("Gradients", "recompute_"))
+    return ("layers-CellList" in kernel or begins) and "/MoveTo" not in kernel
 
 
 def _inside(device: Lifetimes) -> Flags:
-    """[blocks] also of what runs again, as passes of MindSpore take the layer from some of these names."""
+    """[blocks] also of what runs again, and of the same kernels when they run first, as passes of MindSpore take the
+    layer from some of these names."""
     by_name = np.array([is_inside(name) for name in device.names])[device.name]
-    return np.asarray(by_name | (device.category == CATEGORIES.index(Category.RECOMPUTED)))
+    again = device.category == CATEGORIES.index(Category.RECOMPUTED)
+    return np.asarray(by_name | np.isin(device.name, device.name[again]))
 
 
 def _most(device: Lifetimes, asked: Flags) -> int:
