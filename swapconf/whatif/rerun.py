@@ -103,6 +103,8 @@ def _runs_again(prepared: PlacedBaseline, strategy: Strategy, owns: Sequence[Own
     flagged, kept, outputs = _flagged(baseline, sites, actions)
     flagged[views_left_out(prepared.baseline, sites, actions)] = False
     flagged |= communicated(baseline, sites, actions.comm | actions.alone)
+    # what the model marks, runs again in the baseline, too, unless MindSpore has made one kernel of it and of others
+    flagged &= ~(baseline.kernels.is_fused & actions.by_model[sites.of_node])
     flagged &= ~prepared.is_once
     staying = np.zeros(len(flagged), dtype=np.bool_)
     covering = covered(sites, actions.cell, actions.cells, actions.roots)

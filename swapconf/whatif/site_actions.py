@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from swapconf.decide.cover import runs_again_anyway
 from swapconf.decide.strategy import Keep, LayerStrategy, Recompute, Strategy
 from swapconf.models.network import Operator
 from swapconf.trace.columns import Flags, Ints
@@ -29,6 +30,7 @@ class SiteActions:
     """By site.
 
     Attributes:
+        by_model: It runs again as the model itself marks it, and nothing else does.
         cell: Index into ``cells`` of the outermost cell whose recompute covers it, -1 for none: a cell in a recomputed
             cell has no output that is kept (measured with MindSpore 2.9.0).
         roots: By layer name, the operators whose recompute was asked for.
@@ -42,6 +44,7 @@ class SiteActions:
     """
 
     again: Flags
+    by_model: Flags
     comm: Flags
     beside: frozenset[tuple[str, str]]
     excluded: Flags
@@ -64,7 +67,8 @@ class SiteActions:
 def site_actions(sites: Sites, strategy: Strategy) -> SiteActions:
     known, operators = strategy.actions(), strategy.operators
     again = np.zeros(len(sites.names) + 1, dtype=np.bool_)
-    alone, cell = np.zeros_like(again), np.full(len(again), -1, dtype=np.int64)
+    alone, by_model = np.zeros_like(again), np.zeros_like(again)
+    cell = np.full(len(again), -1, dtype=np.int64)
     cells: dict[str, int] = {}
     roots: dict[str, set[str]] = {}
     asked = _asked_beside(strategy)
@@ -73,6 +77,7 @@ def site_actions(sites: Sites, strategy: Strategy) -> SiteActions:
         action = marked.get(name, known.get(name))
         if isinstance(action, Recompute):
             again[index] = True
+            by_model[index] = runs_again_anyway(operators[name[0]][name[1]], action)
             roots.setdefault(name[0], set()).add(action.root)
             if action.root != name[1]:
                 cells.setdefault(action.root, len(cells))
@@ -92,6 +97,7 @@ def site_actions(sites: Sites, strategy: Strategy) -> SiteActions:
         excluded=_among(left, sites),
         left_out=frozenset(left),
         reshapes=_among(_reshapes_asked_for(strategy), sites),
+        by_model=by_model,
         alone=alone,
         handed_on=_among(handed, sites),
         prefetch=prefetches(sites, strategy, again),

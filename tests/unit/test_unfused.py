@@ -102,6 +102,17 @@ def test_what_has_lost_its_scope_is_found_again(changes: tuple[str, ...]) -> Non
     )
 
 
+def test_of_a_run_as_it_is_nothing_runs_again_that_did_not() -> None:
+    """A legacy norm marks its first cast to run again, and MindSpore makes one kernel of that and of the next."""
+    folder = TRACES / "fused" / "llama"
+    trace, study = packed(folder), study_of(folder / "model.yaml")
+    assert study.network is not None
+    assert study.strategy is not None
+    found = predict(placed(prepare(unfused(trace)), study.network), study.strategy)
+    assert (found.recomputed, len(found.moves)) == (0, 0)
+    assert found.used_peak_bytes == trace.used_peak_bytes
+
+
 def test_what_stands_for_a_fused_kernel_takes_its_time_together() -> None:
     card = hardware.load("ascend_910b2")
     trace = golden("llama_l2_none")

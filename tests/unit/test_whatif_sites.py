@@ -321,7 +321,7 @@ def sites_of(names: tuple[tuple[str, str], ...], of_node: Sequence[int], of_unre
 def actions_of(count: int, **told: Any) -> SiteActions:
     """Nothing asked of so many sites, but for what is told."""
     nothing, none = np.zeros(count + 1, dtype=np.bool_), np.full(count + 1, -1)
-    known = dict.fromkeys(("again", "comm", "excluded", "handed_on", "reshapes", "alone"), nothing)
+    known = dict.fromkeys(("again", "by_model", "comm", "excluded", "handed_on", "reshapes", "alone"), nothing)
     return SiteActions(
         **{
             **known,
