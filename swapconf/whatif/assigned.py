@@ -27,12 +27,12 @@ _OF_EXPERTS = frozenset({"experts", ROUTER})
 def assign(baseline: Baseline, network: Network) -> Sites:
     assigned = _Assigned(baseline, network)
     assigned.nodes()
-    of_place, places = places_of(baseline)
     assigned.merged()
     assigned.sent()
     assigned.read()
     shared = assigned.shared()
     names = tuple(assigned.names)
+    of_place, places = places_of(baseline, assigned.of_node, names)
     sites = zip(assigned.of_node.tolist(), baseline.kernels.cell, strict=True)
     return Sites(
         home=tuple(names[site][1].rpartition(".")[0] if site >= 0 else cell for site, cell in sites),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from swapconf.trace.columns import Ints
@@ -9,14 +11,17 @@ from swapconf.upstream.primitives import NORM
 from swapconf.whatif.baseline import Baseline
 
 
-def places_of(baseline: Baseline) -> tuple[Ints, tuple[tuple[str, str], ...]]:
-    """[kernels] the row of its layer and cell among all of them, -1 outside of layers."""
+def places_of(
+    baseline: Baseline, of_node: Ints, names: Sequence[tuple[str, str]]
+) -> tuple[Ints, tuple[tuple[str, str], ...]]:
+    """[kernels] the row of its layer and cell among all of them, -1 outside of layers. ``of_node``: [kernels] the site
+    of each, as row of ``names``, or -1."""
     kernels = baseline.kernels
     places: dict[tuple[str, str], int] = {}
     of_place = np.full(len(kernels), -1, dtype=np.int64)
-    slices = _of_norms(baseline)
+    known = _of_norms(baseline) | _of_lost_views(baseline, of_node, names)
     for node in np.flatnonzero(kernels.passing >= 0).tolist():
-        place = baseline.layer_of(node), slices.get(node, kernels.cell[node])
+        place = baseline.layer_of(node), known.get(node, kernels.cell[node])
         of_place[node] = places.setdefault(place, len(places))
     return of_place, tuple(places)
 
@@ -30,3 +35,15 @@ def _of_norms(baseline: Baseline) -> dict[int, str]:
     sliced &= (kernels.primitives == NORM)[reader]
     pairs = zip(face[sliced].tolist(), reader[sliced].tolist(), strict=True)
     return {node: kernels.cell[norm] for node, norm in pairs if not kernels.cell[node]}
+
+
+def _of_lost_views(baseline: Baseline, of_node: Ints, names: Sequence[tuple[str, str]]) -> dict[int, str]:
+    """The cell of the operator that a view is, where its name told none and that of what it shows was taken for it (the
+    Reshape with which a Linear begins, behind a norm)."""
+    kernels, below = baseline.kernels, baseline.below
+    views = np.flatnonzero(baseline.views & kernels.is_lost & (of_node >= 0) & (below >= 0)).tolist()
+    return {
+        view: names[of_node[view]][1].rpartition(".")[0]
+        for view in views
+        if kernels.cell[view] == kernels.cell[int(below[view])]
+    }

@@ -50,7 +50,8 @@ class Marks:
         remade: By pass the kernels shared by all layers that run again in that one, and for which of their cells.
         owns: What some users have for themselves although all share it in the baseline.
         restored: By kernel of the backward pass that is not launched the one whose output is kept instead.
-        adds: Fused Adds and norms of which only the Add runs again.
+        adds: Fused Adds and norms of which only the Add runs again; ``apart``: those of which the norm does so in a
+            recomputed cell, and the Add by itself.
         staying: [kernels] what does not run again, whatever cell around it is recomputed.
         kept: [kernels] the same, and what a recomputed cell hands out.
     """
@@ -62,6 +63,7 @@ class Marks:
     owns: Sequence[Own]
     restored: Mapping[int, int]
     adds: Collection[int]
+    apart: Collection[int]
     staying: Flags
     kept: Flags
     strategy: Strategy
@@ -184,6 +186,7 @@ def _runs_again(prepared: PlacedBaseline, strategy: Strategy, owns: Sequence[Own
             owns=owns,
             restored=back,
             adds=adds,
+            apart=_apart(baseline, sites, actions, flagged),
             staying=staying,
             kept=np.isin(np.arange(len(flagged)), kept),
             strategy=strategy,
@@ -281,6 +284,17 @@ def _sums_alone(baseline: Baseline, sites: Sites, actions: SiteActions, flagged:
         for kernel in np.unique(reads.face[asked]).tolist()
         if (owned := _asked_here(baseline, sites, actions, kernel)) and all(owned.values())
     ]
+
+
+def _apart(baseline: Baseline, sites: Sites, actions: SiteActions, flagged: Flags) -> frozenset[int]:
+    """Fused Adds and norms that run again as two: MindSpore ties what the recomputed cell of the norm is given
+    (measured with 2.9.0: ``add`` and ``post_attention_layernorm`` of GLM)."""
+    return frozenset(
+        kernel
+        for kernel in np.flatnonzero(flagged & baseline.norms & (actions.cell[sites.of_node] >= 0)).tolist()
+        if (owned := _asked_here(baseline, sites, actions, kernel))
+        and all(again and actions.cell[sites.of_read[row]] < 0 for row, again in owned.items())
+    )
 
 
 def _asked_here(baseline: Baseline, sites: Sites, actions: SiteActions, kernel: int) -> dict[int, bool]:

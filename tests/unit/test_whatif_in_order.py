@@ -14,12 +14,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from swapconf.decide.strategy import Strategy
 from swapconf.trace.phases import Phase, step_phases
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.graph.asked import Asked
+from swapconf.whatif.graph.doubled import doubled
 from swapconf.whatif.graph.memory import lives
 from swapconf.whatif.graph.predict import GraphedBaseline
 from swapconf.whatif.graph.run_graph import RunGraph
@@ -154,6 +156,45 @@ def test_another_run_is_launched_in_its_order(folder: Path, run: Mapping[str, An
     primitives = (graph.nodes.primitive[node] for node in lives(graph).order)
     told = "\n".join(primitive for primitive in primitives if primitive not in VIEWS)
     assert hashlib.sha256(told.encode()).hexdigest() == run["launches"]
+
+
+@pytest.mark.parametrize(("name", "order"), [("telechat3_all_layers", [0, 2, 1]), ("qwen3_all_layers", [2, 0, 1])])
+def test_what_recomputed_layers_hand_to_one_another_is_met_the_last_first(name: str, order: list[int]) -> None:
+    """But for the first, which stands in front of what the next layer with a state of its own hands out: both are as in
+    the true runs; of seven layers these had [0, 5, 4, 3, 2, 1] and [5, 4, 3, 2, 0, 1]."""
+    folder = TRACES / "in_order" / name
+    (run,) = json.loads((folder / "strategies.json").read_text())
+    baseline = graphed(folder)
+    asked = Asked(prepared=baseline.prepared, run=baseline.run, plan=schedule(baseline.prepared, strategy(folder, run)))
+    nodes, layer = strategy_graph(asked).nodes, baseline.prepared.baseline.kernels.layer
+    handed = (nodes.maker(value) for value in nodes.inputs[min(asked.run.saved)] if value >= 0)
+    layers = [int(layer[asked.run.kernel_of[node]]) for node in handed if node in asked.run.kernel_of]
+    assert [number for number in layers if number >= 0] == order
+
+
+def test_views_behind_a_weight_that_is_cast_again_by_itself_are_not_merged_up_to_the_next_linear() -> None:
+    """``self_attention.linear_qkv.cast`` of all four layers and ``input_layernorm`` of three: as in the true run, the
+    network of each of the three has a view more."""
+    folder = TRACES / "in_order" / "telechat3_recomputed_norms"
+    run, _ = json.loads((folder / "strategies.json").read_text())
+    baseline = graphed(folder)
+    asked = Asked(prepared=baseline.prepared, run=baseline.run, plan=schedule(baseline.prepared, strategy(folder, run)))
+    homes = baseline.prepared.sites.homes(baseline.prepared.baseline)
+    below, layer = baseline.prepared.baseline.below, baseline.prepared.baseline.layer_of
+    twice = [(layer(view), homes[int(below[view])]) for view in sorted(doubled(asked))]
+    assert [name for name, home in twice if home == "mlp.linear_fc1"] == ["0", "1", "2"] * 2
+
+
+def test_the_view_with_which_a_linear_begins_stands_in_it_and_not_in_the_norm_that_it_shows() -> None:
+    found = graphed(TRACES / "in_order" / "telechat3_recomputed_norms").prepared
+    begins = [
+        view
+        for view in np.flatnonzero(found.baseline.views & (found.baseline.kernels.passing >= 0)).tolist()
+        if found.baseline.kernels.cell[view] == "pre_mlp_layernorm"
+    ]
+    assert begins
+    places = {found.sites.places[found.sites.of_place[view]][1] for view in begins}
+    assert places == {"mlp.linear_fc1"}
 
 
 def test_a_recomputed_layer_has_the_second_of_two_merged_views_where_the_first_is_left_out_of_it() -> None:

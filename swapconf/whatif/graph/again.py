@@ -31,7 +31,8 @@ class Again:
 
     Attributes:
         kernel_of: By added node the kernel that it copies.
-        norms, adds: Copies of a fused Add and norm that are the norm, or the Add, alone.
+        norms, adds: Copies of a fused Add and norm that are the norm, or the Add, alone; ``sums``: by copy of such a
+            norm what it reads of an Add that runs again beside it.
         weights: By copy of a parameter that is left for casts which were asked for by themselves, its row.
     """
 
@@ -47,6 +48,7 @@ class Again:
     kernel_of: dict[int, int] = field(default_factory=dict)
     norms: set[int] = field(default_factory=set)
     adds: set[int] = field(default_factory=set)
+    sums: dict[int, int] = field(default_factory=dict)
     weights: dict[int, int] = field(default_factory=dict)
     _copies: dict[tuple[int, Part], int] = field(default_factory=dict)
     _weight_of: dict[int, int] = field(default_factory=dict)
@@ -67,11 +69,13 @@ class Again:
 
     @cached_property
     def _states(self) -> InnerStates:
-        return InnerStates(self.asked, self.nodes, self.ties, self.gates, self._shown)
+        return InnerStates(self.asked, self.nodes, self.ties, self.gates, self.shown)
 
-    def _shown(self, value: int, barrier: int, part: Part) -> int:
+    def shown(self, value: int, barrier: int, part: Part) -> int:
         """A value of what runs again, as it is in a part."""
-        return self.tables.shown(value, self.copied(self.asked.run.source(value)[0], barrier, part))
+        source, item = self.asked.run.source(value)
+        copy = self.copied(source, barrier, part)
+        return self.sums[copy] if item == SUM and copy in self.sums else self.tables.shown(value, copy)
 
     def copied(self, node: int, barrier: int, part: Part) -> int:
         """``part``: of who reads it."""
@@ -157,6 +161,12 @@ class Again:
             self.nodes.primitive[new] = _NORM
             found.append(self._kept_sum(node, kernel, barrier, part))
             given = given[2:]
+        if kernel in self.asked.plan.marks.apart:
+            self.norms.add(new)
+            self.nodes.primitive[new] = _NORM
+            self.sums[new] = self._sum_again(node, kernel, barrier, part)
+            found.append(self.sums[new])
+            given = given[2:]
         if kernel in self.asked.plan.marks.adds:
             self.adds.add(new)
             self.nodes.primitive[new] = ADD
@@ -191,6 +201,18 @@ class Again:
             return self.slices.gathered(seen, self.gates.of(kernel, part), made[SUM])
         return self.ties.gated(seen, self.gates.of(kernel, part))
 
+    def _sum_again(self, node: int, kernel: int, barrier: int, part: Part) -> int:
+        """What a norm in a recomputed cell is given of the Add in front of it, which runs again by itself."""
+        by_itself = Part(part.passing, NO_CELL)
+        given = [self._seen(value, kernel, barrier, by_itself) for value in self.nodes.inputs[node][:2]]
+        inputs = [seen for seen, _ in given]
+        if not any(is_copy for _, is_copy in given):
+            inputs = self.ties.first_gated(inputs, self.gates.of(kernel, by_itself))
+        added = self.nodes.add(ADD, inputs, self.nodes.name[node])
+        self.adds.add(added)
+        self.kernel_of[added] = kernel
+        return self.ties.gated(added, self.gates.of(kernel, part))
+
     def _reads_weight(self, node: int, kernel: int) -> bool:
         """A cast of a copy of a weight, that is; with one micro-batch of the weight itself."""
         graph, baseline = self.asked.run.graph, self.asked.prepared.baseline
@@ -220,7 +242,7 @@ class Again:
         if constant != NO_NODE:
             return constant, False
         if self._read_again(value, kernel, part) is not None:
-            shown = self.tables.shown(value, self.copied(source, barrier, part))
+            shown = self.shown(value, barrier, part)
             return self._states.handed(shown, value, kernel, barrier, part), True
         use = asked.use(kernel, True, source, item)
         if use.window >= 0:

@@ -3,7 +3,8 @@
 What a Linear of mcore returns waits for the state behind its weight, so that the view at its end and the one of who
 reads it do not become one. MindSpore 2.9.0 removes that where states follow one another, but not of the first Linear
 of the model, and not of the first behind the start or the end of the call of a recomputed cell, which hands a state on
-(measured: Qwen3, DeepSeek-V3 and TeleChat3, in the forward pass and where it runs again).
+(measured: Qwen3, DeepSeek-V3 and TeleChat3, in the forward pass and where it runs again). Where the cast of its weight
+was asked for by itself, nor of the others of its cell, and of the first behind that.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def _first_linears(asked: Asked) -> Iterator[tuple[int, str]]:
     baseline, batch_of = asked.prepared.baseline, asked.run.batch_of_pass
     kernels, homes, with_morph = baseline.kernels, asked.prepared.sites.homes(baseline), morphs(asked.prepared.network)
     calls, passing = asked.called.tolist(), kernels.passing.tolist()
-    here, is_first = dict[int, tuple[int, int]](), dict[int, bool]()
+    here, is_first, alone = dict[int, tuple[int, int]](), dict[int, bool](), dict[int, tuple[int, str]]()
     forward = ~kernels.backward[: asked.run.count] & ~baseline.rootless[: asked.run.count]
     for kernel in np.flatnonzero(forward).tolist():
         batch = batch_of.get(passing[kernel])
@@ -58,7 +59,18 @@ def _first_linears(asked: Asked) -> Iterator[tuple[int, str]]:
         call = passing[kernel] if calls[kernel] != NO_CELL else NO_CELL, calls[kernel]
         if call != here.get(batch):
             here[batch], is_first[batch] = call, True
+            alone.pop(batch, None)
         if kernels.primitive[kernel] in _PRODUCTS and (baseline.layer_of(kernel), homes[kernel]) in with_morph:
             if is_first[batch]:
                 yield passing[kernel], homes[kernel]
-            is_first[batch] = False
+            around = homes[kernel].rpartition(".")[0]
+            if is_first[batch] and _casts_alone(asked, kernel):
+                alone[batch] = passing[kernel], around
+            is_first[batch] &= alone.get(batch) == (passing[kernel], around)
+
+
+def _casts_alone(asked: Asked, product: int) -> bool:
+    """The recompute of the cast of its weight was asked for by itself, so that it reads a copy of that in no state."""
+    baseline = asked.prepared.baseline
+    read = baseline.reads.face[baseline.rows_of(product)].tolist()
+    return any(one in baseline.weights and one in asked.again and asked.root[one] == NO_CELL for one in read)

@@ -189,7 +189,7 @@ class Gates:
 
     def _chain(self, kernel: int, part: Part) -> int:
         asked = self.asked
-        if kernel in asked.plan.marks.adds:
+        if kernel in asked.plan.marks.adds or kernel in asked.plan.marks.apart:
             found = summed_beside(asked.run, asked.gradients.get(kernel, ()))
             return self.nodes.add(TUPLE, found) if found else NO_NODE
         ends, cells, stack, seen = list[int](), list[int](), [kernel], set[int]()

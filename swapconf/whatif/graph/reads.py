@@ -89,7 +89,7 @@ class Reads:
             return self.again.ties.behind_barrier(own, barrier)
         is_copied = use.again or (nodes.primitive[source] in VIEWS and (kernel, made) not in self._left_out)
         if made in asked.again and asked.remakes(made, part, forward) and is_copied:
-            return self.again.tables.shown(value, self.again.copied(source, barrier, part))
+            return self.again.shown(value, barrier, part)
         seen = self._taken_out(given, part)
         if use.window >= 0:
             seen = self.again.moves.returned(use.window, barrier)

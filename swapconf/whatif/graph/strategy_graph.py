@@ -115,8 +115,8 @@ class _Building:
             self._moves.unread(window)
         Saved(self._asked, self._nodes, self._again).tie()
         self._double()
-        States(self._asked, self._nodes).tie()
         CellStates(self._asked, self._nodes).tie()
+        States(self._asked, self._nodes).tie()
         back = {node: window for (window, _), node in self._moves.back.items()}
         prefetched(self._nodes, self._run, windows.prefetch, back)
         again = self._again.kernel_of | self._constants.kernel_of
