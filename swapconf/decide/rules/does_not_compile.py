@@ -6,27 +6,41 @@ null" where the layers are lazily inlined: with swap on, or with several stages 
 ``self_attention\.flash_attention`` of ChatGLM with "PrimFunc_Reshape init failed". Within a recomputed layer, or a
 recomputed ``self_attention``, they are no trouble.
 
+In models of mcore a recomputed cell that is given what runs again by itself (``mlp.linear_fc2`` behind the Reshape that
+the model itself recomputes, or ``pre_mlp_layernorm`` behind a selected ``add``) ends with "Cannot have multiple U
+Monad" beside a recomputed cell of the same stage that is not, or behind another such cell; and with "The size_t
+value(18446744073709551615)" behind a swapped norm of queries or keys. Both with lazy inline alone.
+
 Fails: ``{'self_attention\.k_layernorm': True}`` in select_recompute. Passes: ``{self_attention: True}`` there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from swapconf.decide.recomputed_inputs import FACT as INPUT_FACT
+from swapconf.decide.recomputed_inputs import Call, behind_swapped_norms, calls, in_two_states
 from swapconf.decide.rules.case import Case, finding, ranges
-from swapconf.decide.strategy import LayerStrategy
+from swapconf.decide.strategy import LayerStrategy, Strategy
 from swapconf.decide.uncompiled import FACT, FLASH_FACT, uncompiled
 from swapconf.words.findings import Finding, Origin, Severity
 from swapconf.words.phrases import phrase
 
 RULE = "does-not-compile"
 _STOPS_WITH = {FACT: r"The pointer\[prim\] is null", FLASH_FACT: "PrimFunc_Reshape init failed"}
+_TWO_STATES, _NO_INPUT = "Cannot have multiple U Monad", r"The size_t value\(18446744073709551615\)"
 
 
 def check(case: Case) -> Iterator[Finding]:
     # the pass that fails is one of the parallel modes
     if case.config.runtime.stand_alone or case.strategy is None or not case.strategy.lazy_inline:
         return
+    yield from _by_themselves(case)
+    if case.versions.fact(INPUT_FACT).value:
+        yield from _given_what_runs_again(case, case.strategy)
+
+
+def _by_themselves(case: Case) -> Iterator[Finding]:
     layers: dict[tuple[str, str, Origin], set[int]] = {}
     for entry, outcome in case.outcomes():
         request = outcome.request
@@ -50,6 +64,63 @@ def check(case: Case) -> Iterator[Finding]:
             phrase("recompute `{cell}` or the whole layer, or leave it out", cell=operator.rpartition(".")[0]),
             stops_with=_STOPS_WITH[fact],
         )
+
+
+def _given_what_runs_again(case: Case, strategy: Strategy) -> Iterator[Finding]:
+    source = case.versions.fact(INPUT_FACT).source
+    for mine in calls(strategy).values():
+        given, others = in_two_states(mine)
+        if given:
+            yield finding(
+                RULE,
+                Severity.ERROR,
+                _origin(given[0]),
+                phrase(
+                    "MindSpore stops while it compiles {cells}, which is given {primitives}, recomputed by itself, "
+                    "beside {others}, recomputed as well ({source})",
+                    cells=_told(given),
+                    primitives=", ".join(given[0].given),
+                    others=_told(others),
+                    source=source,
+                ),
+                phrase("recompute whole layers, or leave one of the two out"),
+                stops_with=_TWO_STATES,
+            )
+        stopped, swapping = behind_swapped_norms(mine, strategy)
+        if stopped:
+            yield finding(
+                RULE,
+                Severity.ERROR,
+                _origin(stopped[0]),
+                phrase(
+                    "MindSpore stops while it compiles {cells}, which is given {primitives}, recomputed by itself, "
+                    "with the norm of queries or keys swapped in {layers} ({source})",
+                    cells=_told(stopped),
+                    primitives=", ".join(stopped[0].given),
+                    layers=ranges(entry.layer.index for entry in swapping),
+                    source=source,
+                ),
+                phrase("recompute whole layers, or leave one of the two out"),
+                stops_with=_NO_INPUT,
+            )
+
+
+def _told(calls: Sequence[Call]) -> str:
+    """The first cell, and the layers in which it is one of these."""
+    cell = calls[0].cell
+    layers = ranges(call.entry.layer.index for call in calls if call.cell == cell)
+    return phrase("{cell} in {layers}", cell=cell, layers=layers) if cell else layers
+
+
+def _origin(call: Call) -> Origin:
+    """Of the request for the cell, or else for what it is given."""
+    asked = [
+        outcome.request
+        for outcome in call.entry.plan.outcomes
+        if outcome.void is None and outcome.request.kind in ("recompute", "select_recompute")
+    ]
+    named = [request for request in asked if request.operator == call.cell]
+    return (named or asked)[0].origin
 
 
 def _around(entry: LayerStrategy, operator: str) -> bool:

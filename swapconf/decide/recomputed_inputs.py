@@ -1,0 +1,126 @@
+"""STRATEGY -> RECOMPUTED CELLS that are given what runs again by itself, on which MindSpore stops.
+
+Only with lazy inline, and in models of mcore. Where what a recomputed cell is given comes from a primitive that runs
+again by itself, MindSpore 2.9.0 moves the call of the cell into the backward pass, and with it all that leads to its
+inputs, the states of parameters included (``MoveKCallerToBprop`` in frontend/optimizer/irpass/recompute.cc). The
+backward pass then stands in the state from which these began, and in those in which other recomputed cells are called
+as they are; of two states no graph can be called (``LiftParameters`` in func_graph_cloner.cc: "Cannot have multiple U
+Monad"). Also, what a swap puts behind the norm of queries or keys is moved along, and is no input of any call then
+("The size_t value(18446744073709551615)").
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from swapconf.decide.strategy import LayerStrategy, Recompute, Strategy, Swap
+from swapconf.models.network import Operator
+from swapconf.upstream.scopes import descends
+
+FACT = "recomputed_input_crashes"
+_LAYERS = ("TransformerLayer", "MultiTokenPredictionLayer")
+_READ_PARAMETERS = frozenset({"Dense", "GroupedMatmul", "LayerNorm", "MatMul", "RmsNorm"})
+_NORM = "Norm"
+_ORDER = ("input_layernorm", "self_attention", "pre_mlp_layernorm", "mlp")
+_HEAD_NORMS = ("self_attention.q_layernorm.cast", "self_attention.k_layernorm.cast")
+_LATENT = "MLA"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call:
+    """An outermost recomputed cell of a layer. ``turn``: of the layer on its stage; ``given``: primitives in front of
+    it that run again by themselves."""
+
+    entry: LayerStrategy
+    turn: int
+    cell: str
+    given: tuple[str, ...]
+
+    @cached_property
+    def reads_parameters(self) -> bool:
+        inside = (one for one in self.entry.layer.template.primitives if descends(one.path, {self.cell}))
+        return any(one.type in _READ_PARAMETERS and one.executed is not False for one in inside)
+
+    @property
+    def is_norm(self) -> bool:
+        return self.cell != "" and _NORM in self.entry.layer.template.by_path[self.cell].type
+
+    @property
+    def _place(self) -> int:
+        """In the layer."""
+        first = self.cell.partition(".")[0]
+        return _ORDER.index(first) if first in _ORDER else len(_ORDER)
+
+    def is_behind(self, other: Call) -> bool:
+        """Whether it is called in the state that the call of another one hands on; a norm hands on none."""
+        if other.is_norm or not other.reads_parameters:
+            return False
+        mine, others = (self.turn, self._place), (other.turn, other._place)
+        return mine > others or (mine == others and not self.is_norm and self.cell != other.cell)
+
+
+def calls(strategy: Strategy) -> Mapping[tuple[int, int], Sequence[Call]]:
+    """By stage and interleaved piece of it, in the order of the layers; none of a model that is not of mcore."""
+    found: defaultdict[tuple[int, int], list[Call]] = defaultdict(list)
+    for turn, entry in enumerate(strategy.layers):
+        if entry.layer.template.cell.endswith(_LAYERS):
+            found[entry.layer.stage, entry.layer.interleave] += _of_layer(entry, turn)
+    return found
+
+
+def in_two_states(calls: Iterable[Call]) -> tuple[Sequence[Call], Sequence[Call]]:
+    """(cells that are given what runs again, others that are called in another state), both empty where there is
+    one."""
+    reading = [call for call in calls if call.reads_parameters]
+    given = [call for call in reading if call.given]
+    others = [call for call in reading if not call.given]
+    if given and others:
+        return given, others
+    for first in given:
+        if behind := [call for call in given if call.is_behind(first)]:
+            return [first], behind
+    return [], []
+
+
+def behind_swapped_norms(calls: Sequence[Call], strategy: Strategy) -> tuple[Sequence[Call], Sequence[LayerStrategy]]:
+    """(cells that are given what runs again, layers in front of these, or theirs, in which what the norm of queries or
+    keys begins with is swapped)."""
+    swapping = {turn: entry for turn, entry in enumerate(strategy.layers) if _swaps_head_norm(entry)}
+    places = {(call.entry.layer.stage, call.entry.layer.interleave) for call in calls}
+    near = {turn: entry for turn, entry in swapping.items() if (entry.layer.stage, entry.layer.interleave) in places}
+    stopped = [call for call in calls if call.given and any(turn <= call.turn for turn in near)]
+    last = max((call.turn for call in stopped), default=-1)
+    return stopped, [entry for turn, entry in near.items() if turn <= last]
+
+
+def _of_layer(entry: LayerStrategy, turn: int) -> Iterable[Call]:
+    by_path = entry.layer.template.by_path
+    again = {
+        path: decision.action.root
+        for path, decision in entry.plan.decisions.items()
+        if isinstance(decision.action, Recompute)
+    }
+    cells = {root for root in again.values() if root == "" or by_path[root].kind == "cell"}
+    outermost = sorted(cell for cell in cells if not any(cell != one and descends(cell, {one}) for one in cells))
+    alone = [
+        by_path[path]
+        for path, root in again.items()
+        if root == path and by_path[path].executed is not False and not descends(path, set(outermost))
+    ]
+    for cell in outermost:
+        yield Call(entry=entry, turn=turn, cell=cell, given=tuple(one.path for one in alone if _feeds(one, cell)))
+
+
+def _feeds(primitive: Operator, cell: str) -> bool:
+    return cell != "" and any(descends(reader, {cell}) for reader in primitive.consumers)
+
+
+def _swaps_head_norm(entry: LayerStrategy) -> bool:
+    attention = entry.layer.template.by_path.get(_HEAD_NORMS[0].partition(".")[0])
+    if attention is None or attention.type.startswith(_LATENT):
+        return False
+    decided = (entry.plan.decisions.get(path) for path in _HEAD_NORMS)
+    return any(one is not None and isinstance(one.action, Swap) for one in decided)
