@@ -14,10 +14,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import lru_cache
 
-from swapconf.decide.strategy import LayerStrategy, Recompute, Strategy, Swap
-from swapconf.models.network import Operator
+from swapconf.decide.strategy import LayerPlan, LayerStrategy, Recompute, Strategy, Swap
+from swapconf.models.network import LayerTemplate, Operator
+from swapconf.upstream.facts import Versions
 from swapconf.upstream.scopes import descends
 
 FACT = "recomputed_input_crashes"
@@ -39,10 +40,9 @@ class Call:
     cell: str
     given: tuple[str, ...]
 
-    @cached_property
+    @property
     def reads_parameters(self) -> bool:
-        inside = (one for one in self.entry.layer.template.primitives if descends(one.path, {self.cell}))
-        return any(one.type in _READ_PARAMETERS and one.executed is not False for one in inside)
+        return _reads_parameters(self.entry.layer.template, self.cell)
 
     @property
     def is_norm(self) -> bool:
@@ -71,6 +71,14 @@ def calls(strategy: Strategy) -> Mapping[tuple[int, int], Sequence[Call]]:
     return found
 
 
+def is_compiled(strategy: Strategy, versions: Versions, stage: int) -> bool:
+    """Whether MindSpore compiles a stage, as far as what is told here goes."""
+    if not (strategy.lazy_inline and versions.fact(FACT).value):
+        return True
+    mine = (found for (number, _), found in calls(strategy).items() if number == stage)
+    return not any(in_two_states(found)[0] or behind_swapped_norms(found, strategy)[0] for found in mine)
+
+
 def in_two_states(calls: Iterable[Call]) -> tuple[Sequence[Call], Sequence[Call]]:
     """(cells that are given what runs again, others that are called in another state), both empty where there is
     one."""
@@ -97,10 +105,17 @@ def behind_swapped_norms(calls: Sequence[Call], strategy: Strategy) -> tuple[Seq
 
 
 def _of_layer(entry: LayerStrategy, turn: int) -> Iterable[Call]:
-    by_path = entry.layer.template.by_path
+    for cell, given in _outermost(entry.plan, entry.layer.template):
+        yield Call(entry=entry, turn=turn, cell=cell, given=given)
+
+
+@lru_cache(maxsize=1024)  # equal layers share their plan
+def _outermost(plan: LayerPlan, template: LayerTemplate) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """(outermost recomputed cell, primitives in front of it that run again by themselves)."""
+    by_path = template.by_path
     again = {
         path: decision.action.root
-        for path, decision in entry.plan.decisions.items()
+        for path, decision in plan.decisions.items()
         if isinstance(decision.action, Recompute)
     }
     cells = {root for root in again.values() if root == "" or by_path[root].kind == "cell"}
@@ -110,8 +125,13 @@ def _of_layer(entry: LayerStrategy, turn: int) -> Iterable[Call]:
         for path, root in again.items()
         if root == path and by_path[path].executed is not False and not descends(path, set(outermost))
     ]
-    for cell in outermost:
-        yield Call(entry=entry, turn=turn, cell=cell, given=tuple(one.path for one in alone if _feeds(one, cell)))
+    return tuple((cell, tuple(one.path for one in alone if _feeds(one, cell))) for cell in outermost)
+
+
+@lru_cache(maxsize=1024)
+def _reads_parameters(template: LayerTemplate, cell: str) -> bool:
+    inside = (one for one in template.primitives if descends(one.path, {cell}))
+    return any(one.type in _READ_PARAMETERS and one.executed is not False for one in inside)
 
 
 def _feeds(primitive: Operator, cell: str) -> bool:

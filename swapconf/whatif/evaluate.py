@@ -14,6 +14,7 @@ import numpy as np
 
 from swapconf.config.config import Config
 from swapconf.decide.expand import Plans, expand
+from swapconf.decide.recomputed_inputs import is_compiled
 from swapconf.decide.strategy import Strategy
 from swapconf.memory import with_workspace
 from swapconf.memory.allocators import place
@@ -237,7 +238,7 @@ class _Rank:
     def __init__(self, folder: Path, index: int, study: Study, machines: Sequence[Machine], policy: str) -> None:
         self.baselines = RankBaselines(folder, study, policy, machines[0])
         self.question = self.baselines.question
-        self._card = card_of(machines[0], study.config)
+        self._card, self._versions = card_of(machines[0], study.config), study.versions
         report = run_record.report(folder)
         self.rank: int = report.get("rank", index)
         self.stage: int = report.get("stage", index)
@@ -277,7 +278,7 @@ class _Rank:
 
     def ask(self, meaning: int | None, strategy: Strategy) -> tuple[RankMemory, Launched]:
         found, launched = self.predict(strategy)
-        memory = RankMemory.of(found)
+        memory = self._memory(found, strategy)
         if meaning is not None:
             self.memory[meaning], self.launched[meaning], self.devices[meaning] = memory, launched, found.device
         return memory, launched
@@ -289,7 +290,11 @@ class _Rank:
             return
         found = graphed.predict(strategy)
         mapped = place(policy, found.device, self.baselines.asked(strategy).pool).mapped_bytes
-        self.orders[meaning] = Ordered(memory=RankMemory.of(found), mapped_bytes=mapped)
+        self.orders[meaning] = Ordered(memory=self._memory(found, strategy), mapped_bytes=mapped)
+
+    def _memory(self, found: Prediction, strategy: Strategy) -> RankMemory:
+        memory = RankMemory.of(found)
+        return memory if is_compiled(strategy, self._versions, self.stage) else replace(memory, crashes=True)
 
     def predict(self, strategy: Strategy) -> tuple[Prediction, Launched]:
         prepared, one = self.baselines.prepared(strategy.network), self.baselines.one_step(strategy.network)

@@ -25,7 +25,7 @@ from swapconf.whatif.parted import Own
 from swapconf.whatif.placed import PlacedBaseline
 from swapconf.whatif.question import Question
 from swapconf.whatif.step_time import step_time
-from tests.helpers import TRACES, study_of
+from tests.helpers import ROOT, TRACES, study_of
 from tests.unit.planning import evaluator, machines, study
 
 NONE = TRACES / "llama_l2_none"
@@ -226,3 +226,17 @@ def test_with_swap_the_order_is_that_of_a_run_with_swap_on_where_that_decides_it
     for name in ("full recompute", "layers swapped"):
         fresh.order(strategy(MODES[name]), [name])
     assert len(set(map(id, asked))) == kinds
+
+
+def test_what_mindspore_is_known_not_to_compile_crashes() -> None:
+    """Two Linears behind the Reshape that the model itself runs again; one such compiles."""
+    qwen3 = study_of(ROOT / "configs" / "small" / "qwen3_default_swap.yaml")
+    fresh = Evaluator([TRACES / "mcore" / "qwen3_l2_none"], qwen3, machines())
+    again = frozenset({Atom("recompute", "mlp.linear_fc2")})
+    plans: dict[bool, Sequence[Mode]] = {True: (again, again), False: (again, frozenset())}
+    swapping = frozenset({Atom("swap", "self_attention.core_attention", 5)})
+    found = {
+        stops: fresh.evaluate(config_of(tuple(mode | swapping for mode in plan), qwen3.config)).crashes
+        for stops, plan in plans.items()
+    }
+    assert found == {True: True, False: False}

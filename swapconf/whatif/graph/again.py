@@ -16,13 +16,14 @@ from swapconf.whatif.graph.gates import Gates
 from swapconf.whatif.graph.given import given
 from swapconf.whatif.graph.inner_states import InnerStates
 from swapconf.whatif.graph.moves import ADD, Moves
-from swapconf.whatif.graph.nodes import COPY, Nodes
+from swapconf.whatif.graph.nodes import Nodes
 from swapconf.whatif.graph.slices import Slices
 from swapconf.whatif.graph.tables import Tables
 from swapconf.whatif.graph.ties import Ties
+from swapconf.whatif.graph.weights_cast import WeightsCast
 from swapconf.whatif.laid_out import ADD_AND_NORM, SUM
 
-_NORM, _CAST = "RmsNorm", "Cast"
+_NORM = "RmsNorm"
 
 
 @dataclass
@@ -31,9 +32,7 @@ class Again:
 
     Attributes:
         kernel_of: By added node the kernel that it copies.
-        norms, adds: Copies of a fused Add and norm that are the norm, or the Add, alone; ``sums``: by copy of such a
-            norm what it reads of an Add that runs again beside it.
-        weights: By copy of a parameter that is left for casts which were asked for by themselves, its row.
+        norms, adds: Copies of a fused Add and norm that are the norm, or the Add, alone.
     """
 
     asked: Asked
@@ -48,10 +47,8 @@ class Again:
     kernel_of: dict[int, int] = field(default_factory=dict)
     norms: set[int] = field(default_factory=set)
     adds: set[int] = field(default_factory=set)
-    sums: dict[int, int] = field(default_factory=dict)
-    weights: dict[int, int] = field(default_factory=dict)
     _copies: dict[tuple[int, Part], int] = field(default_factory=dict)
-    _weight_of: dict[int, int] = field(default_factory=dict)
+    _sums: dict[tuple[int, Part], int] = field(default_factory=dict)
     _second_views: dict[tuple[int, Part], int] = field(default_factory=dict)
 
     @property
@@ -64,6 +61,10 @@ class Again:
         return given(self.nodes, self._copies, self.ties.is_parameter)
 
     @cached_property
+    def weights(self) -> WeightsCast:
+        return WeightsCast(self.asked, self.nodes, self.ties)
+
+    @cached_property
     def _first(self) -> FirstInputs:
         return FirstInputs(self.nodes, self.ties)
 
@@ -74,8 +75,8 @@ class Again:
     def shown(self, value: int, barrier: int, part: Part) -> int:
         """A value of what runs again, as it is in a part."""
         source, item = self.asked.run.source(value)
-        copy = self.copied(source, barrier, part)
-        return self.sums[copy] if item == SUM and copy in self.sums else self.tables.shown(value, copy)
+        copy, key = self.copied(source, barrier, part), (source, self._own_part(source, part))
+        return self._sums[key] if item == SUM and key in self._sums else self.tables.shown(value, copy)
 
     def copied(self, node: int, barrier: int, part: Part) -> int:
         """``part``: of who reads it."""
@@ -116,21 +117,11 @@ class Again:
                 continue
             found.add(one)
             kernel = self.asked.run.kernel_of[node]
-            for value in self._values(node):
+            for value in self.nodes.values(node):
                 source = self._read_again(value, kernel, part)
                 if source is not None:
                     stack.append((source, self._own_part(source, part)))
         return sorted(found, key=lambda one: self.asked.run.kernel_of[one[0]])
-
-    def _values(self, node: int) -> list[int]:
-        inputs, primitive = self.nodes.inputs, self.nodes.primitive
-        return [
-            value
-            for given in inputs[node]
-            if given != NO_NODE
-            for value in (inputs[given] if primitive[given] == TUPLE else (given,))
-            if value != NO_NODE
-        ]
 
     def _read_again(self, value: int, kernel: int, part: Part) -> int | None:
         """The node of which a copy reads a copy for a value; None where it reads what is there."""
@@ -156,16 +147,12 @@ class Again:
 
     def _inputs(self, node: int, new: int, kernel: int, barrier: int, part: Part) -> list[int]:
         given, found = list(self.nodes.inputs[node]), list[int]()
-        if self._is_norm_alone(node, kernel):
+        is_apart = kernel in self.asked.plan.marks.apart
+        if is_apart or self._is_norm_alone(node, kernel):
             self.norms.add(new)
             self.nodes.primitive[new] = _NORM
-            found.append(self._kept_sum(node, kernel, barrier, part))
-            given = given[2:]
-        if kernel in self.asked.plan.marks.apart:
-            self.norms.add(new)
-            self.nodes.primitive[new] = _NORM
-            self.sums[new] = self._sum_again(node, kernel, barrier, part)
-            found.append(self.sums[new])
+            summed = self._sum_again if is_apart else self._kept_sum
+            found.append(summed(node, kernel, barrier, part))
             given = given[2:]
         if kernel in self.asked.plan.marks.adds:
             self.adds.add(new)
@@ -180,8 +167,8 @@ class Again:
             if self.asked.run.is_inlined or has_copies:
                 return found
             return self._first.tied(found, self.gates.of(kernel, part))
-        if self._reads_weight(node, kernel) and new >= self.nodes.count:
-            found[0] = self._weight(node, kernel, barrier)
+        if self.weights.is_cast(node, kernel) and new >= self.nodes.count:
+            found[0] = self.weights.copied(node, kernel, barrier)
         return found if has_copies else self.ties.first_gated(found, self.gates.of(kernel, part))
 
     def _is_norm_alone(self, node: int, kernel: int) -> bool:
@@ -194,7 +181,7 @@ class Again:
         made = self.asked.prepared.baseline.made[kernel]
         window = self.asked.uses[kernel, True, made[SUM]].window
         value = self.moves.shown_item(node, SUM)
-        seen = self.moves.returned(window, barrier) if window >= 0 else self._behind(value, barrier)
+        seen = self.moves.returned(window, barrier) if window >= 0 else self.ties.behind_barrier(value, barrier)
         if part.cell == NO_CELL:
             return seen
         if window < 0 and self.slices.is_sliced(kernel, SUM):
@@ -203,31 +190,18 @@ class Again:
 
     def _sum_again(self, node: int, kernel: int, barrier: int, part: Part) -> int:
         """What a norm in a recomputed cell is given of the Add in front of it, which runs again by itself."""
-        by_itself = Part(part.passing, NO_CELL)
-        given = [self._seen(value, kernel, barrier, by_itself) for value in self.nodes.inputs[node][:2]]
-        inputs = [seen for seen, _ in given]
-        if not any(is_copy for _, is_copy in given):
-            inputs = self.ties.first_gated(inputs, self.gates.of(kernel, by_itself))
-        added = self.nodes.add(ADD, inputs, self.nodes.name[node])
-        self.adds.add(added)
-        self.kernel_of[added] = kernel
-        return self.ties.gated(added, self.gates.of(kernel, part))
-
-    def _reads_weight(self, node: int, kernel: int) -> bool:
-        """A cast of a copy of a weight, that is; with one micro-batch of the weight itself."""
-        graph, baseline = self.asked.run.graph, self.asked.prepared.baseline
-        is_cast = graph.primitive[node] == _CAST and kernel in baseline.weights and graph.inputs[node][0] != NO_NODE
-        return is_cast and baseline.is_accumulated and graph.primitive[graph.inputs[node][0]] == LOAD
-
-    def _weight(self, node: int, kernel: int, barrier: int) -> int:
-        """The forward pass leaves a copy of the weight for the cast, and reads that itself."""
-        load = self.asked.run.graph.inputs[node][0]
-        if load not in self._weight_of:
-            self._weight_of[load] = self.nodes.add(COPY, (load,), self.nodes.name[node])
-            self.weights[self._weight_of[load]] = self.asked.prepared.baseline.weights[kernel]
-        copied = self._weight_of[load]
-        self.nodes.inputs[node] = [copied, *self.asked.run.graph.inputs[node][1:]]
-        return self.ties.behind_barrier(copied, barrier)
+        if (node, part) not in self._sums:
+            alone = Part(part.passing, NO_CELL)
+            given = [self._seen(value, kernel, barrier, alone) for value in self.nodes.inputs[node][:2]]
+            inputs, gate = [seen for seen, _ in given], self.gates.of(kernel, alone)
+            is_free = not any(is_copy for _, is_copy in given)
+            added = self.nodes.add(
+                ADD, self.ties.first_gated(inputs, gate) if is_free else inputs, self.nodes.name[node]
+            )
+            self.adds.add(added)
+            self.kernel_of[added] = kernel
+            self._sums[node, part] = self.ties.gated(added, self.gates.of(kernel, part))
+        return self._sums[node, part]
 
     def _seen(self, value: int, kernel: int, barrier: int, part: Part) -> tuple[int, bool]:
         """(what the copy of a node reads for a value that the node reads, whether that is a copy)."""
@@ -247,7 +221,7 @@ class Again:
         use = asked.use(kernel, True, source, item)
         if use.window >= 0:
             return self.gated(self.moves.returned(use.window, barrier), source, kernel, part, item), False
-        kept = self.gated(self._behind(untied, barrier), source, kernel, part, item)
+        kept = self.gated(self.ties.behind_barrier(untied, barrier), source, kernel, part, item)
         kept = self._states.kept(kept, value, kernel, barrier, part)
         return second_view(asked, self.nodes, self._second_views, kept, (source, part)), False
 
@@ -274,20 +248,17 @@ class Again:
         if primitive == STATE:
             return NO_NODE, False
         if primitive == DEPEND:
-            return self.gated(self._behind(value, barrier), NO_NODE, kernel, part), False
+            return self.gated(self.ties.behind_barrier(value, barrier), NO_NODE, kernel, part), False
         return value, False
 
     def loaded(self, value: int, kernel: int, barrier: int, part: Part) -> int:
         """A parameter, as what runs again in a part reads it."""
         gate = self.gates.of(kernel, part) if part.cell != NO_CELL else NO_NODE
         if gate == NO_NODE:
-            return self._behind(value, barrier)
+            return self.ties.behind_barrier(value, barrier)
         if not self.asked.run.is_inlined:  # what is gathered is no parameter
             return self.ties.gated(value, gate) if self.asked.run.source(value)[0] == NO_NODE else value
         return self._states.loaded(value, kernel, barrier, part)
-
-    def _behind(self, value: int, barrier: int) -> int:
-        return self.ties.behind_barrier(value, barrier)
 
     def gated(self, seen: int, source: int, kernel: int, part: Part, item: int = 0) -> int:
         """What a recomputed cell is given waits; what was made in it, as what was left out of it, does not with lazy

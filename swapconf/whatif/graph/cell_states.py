@@ -20,6 +20,7 @@ import numpy as np
 
 from swapconf.trace.launch_graph import DEPEND, LOAD, NO_NODE, STATE, TUPLE
 from swapconf.whatif.graph.asked import ASSIGNS, NO_CELL, Asked, Part
+from swapconf.whatif.graph.attached import attached, attached_kernels
 from swapconf.whatif.graph.attention_states import AttentionStates
 from swapconf.whatif.graph.expert_states import ExpertStates
 from swapconf.whatif.graph.nodes import COPY, Nodes
@@ -111,7 +112,7 @@ class CellStates:
 
     def is_embedding(self, state: int) -> bool:
         run = self.asked.run
-        return [run.graph.primitive[one] for one in run.attached(state)] == [_EMBEDDING]
+        return [run.graph.primitive[one] for one in attached(run.graph, state)] == [_EMBEDDING]
 
     def _behind(self, state: int, call: _Called) -> int:
         new = self.nodes.add(STATE, (state, self.asked.run.node_of[call.last]))
@@ -170,7 +171,7 @@ class CellStates:
     def _is_plain(self) -> bool:
         """Layers do not hand on states of their own: those with experts do, which write, and those of Qwen3, whose
         attention returns a tuple."""
-        return all(self._batch(kernel) is None for kernel in self.asked.run.attached_kernels)
+        return all(self._batch(kernel) is None for kernel in self._attached_kernels)
 
     def _is_followed(self, number: int) -> bool:
         """By a layer on this stage that is not recomputed as a whole, and so reads in a state of its own."""
@@ -199,7 +200,11 @@ class CellStates:
     def _effects(self) -> frozenset[int]:
         """Kernels of the forward pass that write."""
         primitive = self.asked.prepared.baseline.kernels.primitive
-        return frozenset(one for one in self.asked.run.attached_kernels if primitive[one].startswith(_WRITES))
+        return frozenset(one for one in self._attached_kernels if primitive[one].startswith(_WRITES))
+
+    @cached_property
+    def _attached_kernels(self) -> frozenset[int]:
+        return attached_kernels(self.asked.run)
 
     @cached_property
     def reading(self) -> Mapping[int, tuple[int, int]]:
@@ -228,7 +233,7 @@ class CellStates:
     def _batch_of_state(self, state: int, batch: int) -> int:
         """That of what it is behind; of a state without such the one asked for."""
         run = self.asked.run
-        kernels = (run.kernel_of[one] for one in run.attached(state) if one in run.kernel_of)
+        kernels = (run.kernel_of[one] for one in attached(run.graph, state) if one in run.kernel_of)
         return next((known for one in kernels if (known := self._batch(one)) is not None), batch)
 
     def _place(self, node: int, far: int = 0) -> tuple[int, int] | None:
@@ -253,7 +258,7 @@ class CellStates:
             return _NOTHING_BEFORE
         if state not in self._waits:
             run = self.asked.run
-            kernels = [run.kernel_of[one] for one in run.attached(state) if one in run.kernel_of]
+            kernels = [run.kernel_of[one] for one in attached(run.graph, state) if one in run.kernel_of]
             before = self.nodes.inputs[state][0] if self.nodes.primitive[state] == STATE else NO_NODE
             self._waits[state] = max([*kernels, self._waits_for(before)], default=_NOTHING_BEFORE)
         return self._waits[state]

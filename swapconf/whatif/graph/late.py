@@ -18,6 +18,7 @@ from swapconf.trace.launch_graph import DEPEND, NO_NODE, TUPLE
 from swapconf.trace.trace import POINT_TO_POINT
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.graph.asked import NO_CELL, Asked, Part
+from swapconf.whatif.graph.attached import attached_kernels
 from swapconf.whatif.graph.nodes import Nodes
 
 Turn = tuple[int, int] | None
@@ -96,10 +97,8 @@ class Late:
 
     @cached_property
     def _own_states(self) -> frozenset[int]:
-        kernels = self.asked.prepared.baseline.kernels
-        return frozenset(
-            int(kernels.layer[kernel]) for kernel in self.asked.run.attached_kernels if kernels.passing[kernel] >= 0
-        )
+        kernels, found = self.asked.prepared.baseline.kernels, attached_kernels(self.asked.run)
+        return frozenset(int(kernels.layer[kernel]) for kernel in found if kernels.passing[kernel] >= 0)
 
     def _outside(self, maker: int, layer: int) -> Turn:
         if self.asked.run.kernel_of.get(maker) in self._restored and self.nodes.primitive[maker] in VIEWS:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from swapconf.trace.launch_graph import DEPEND, ITEM, LOAD, NO_NODE, STATE, UNLAUNCHED, LaunchGraph
+from swapconf.trace.launch_graph import DEPEND, ITEM, LOAD, NO_NODE, STATE, TUPLE, UNLAUNCHED, LaunchGraph
 
 MOVE, COPY = "MoveTo", "TensorMove"
 
@@ -46,6 +46,16 @@ class Nodes:
     def tied(self, value: int, awaited: int) -> int:
         """The value, as who waits for something else, too, sees it."""
         return self.add(DEPEND, (value, awaited))
+
+    def values(self, node: int) -> list[int]:
+        """What a node reads, also in tuples."""
+        return [
+            value
+            for given in self.inputs[node]
+            if given != NO_NODE
+            for value in (self.inputs[given] if self.primitive[given] == TUPLE else (given,))
+            if value != NO_NODE
+        ]
 
     def maker(self, value: int) -> int:
         """The node that a value, or what is loaded of a parameter, is an output of; `NO_NODE` for none."""

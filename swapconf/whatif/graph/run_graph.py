@@ -9,12 +9,12 @@ value that is handed to a call is tied to that by a ``Depend``. What a forward p
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
-from swapconf.trace.launch_graph import DEPEND, ITEM, NO_NODE, SAME_VALUE, STATE, TUPLE, LaunchGraph
+from swapconf.trace.launch_graph import DEPEND, ITEM, NO_NODE, SAME_VALUE, TUPLE, LaunchGraph
 from swapconf.trace.launch_order import repeats
 from swapconf.trace.trace import without_number
 from swapconf.whatif.baseline import Baseline
@@ -174,25 +174,6 @@ class RunGraph:
         of_norm = (reads.face >= 0) & norms[reads.face] & (self.baseline.kernels.primitives == _NORM_GRAD)[reads.kernel]
         of_norm &= reads.kernel < self.count
         return dict(zip(reads.kernel[of_norm].tolist(), reads.face[of_norm].tolist(), strict=True))
-
-    @cached_property
-    def attached_kernels(self) -> frozenset[int]:
-        """Kernels of the forward pass that a state is behind."""
-        states = (node for node, primitive in enumerate(self.graph.primitive) if primitive == STATE)
-        found = {self.kernel_of[one] for node in states for one in self.attached(node) if one in self.kernel_of}
-        return frozenset(one for one in found if not self.baseline.kernels.backward[one])
-
-    def attached(self, state: int) -> Iterator[int]:
-        """What a state is behind, besides another state, and copies of parameters."""
-        stack = list(self.graph.inputs[state][1:])
-        while stack:
-            node = stack.pop()
-            if node == NO_NODE:
-                continue
-            if self.graph.primitive[node] == TUPLE:
-                stack += self.graph.inputs[node]
-            elif self.graph.primitive[node] != COPY:
-                yield node
 
     @cached_property
     def passes(self) -> list[int]:

@@ -132,7 +132,7 @@ class _Building:
             sums=self._moves.sums,
             norms=frozenset(self._again.norms),
             adds=frozenset(self._again.adds),
-            weights=self._again.weights | self._slices.rows,
+            weights=self._again.weights.rows | self._slices.rows,
             constants=[*self._constants.rows(), *literals],
         )
 
