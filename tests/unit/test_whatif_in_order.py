@@ -84,6 +84,7 @@ FURTHER = {
     "telechat3_moe_norms_left_out-1": 0.0015,
     "telechat3_moe_swap_on-1": 0.001,
     "telechat3_values_left_out-0": 0.0008,
+    "telechat3_view_left_out_of_a_layer-0": 0.0021,  # the order of the slices of the masks
     "telechat3_whole_layers_of_a_stage-0": 0.0018,
     "telechat3_whole_layers_of_a_stage-1": 0.0023,
     "qwen3_communication_behind_casts-0": 0.0012,  # constants

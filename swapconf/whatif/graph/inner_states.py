@@ -83,7 +83,8 @@ class InnerStates:
 
     def kept(self, seen: int, value: int, kernel: int, barrier: int, part: Part) -> int:
         """``seen``: what was kept of a value. What is left out of a recomputed layer in front of a state of its
-        feed-forward network is read in that state."""
+        feed-forward network is read in that state; what a Linear returns in the state in which a stage begins, in that
+        in which the layer is called."""
         source = self.asked.run.source(value)[0]
         made = self.asked.run.kernel_of.get(source, -1)
         if made in self.asked.again or made in self._views_left_out:
@@ -94,6 +95,8 @@ class InnerStates:
         if value >= self.nodes.count or graph.primitive[value] != DEPEND or not self.asked.is_whole(part):
             return seen
         below, awaited = graph.inputs[value][:2]
+        if awaited == NO_NODE and graph.primitive[source] in VIEWS and self.asked.run.is_inlined:
+            return self.nodes.tied(self.ties.behind_barrier(below, barrier), self._called(kernel, barrier, part))
         is_network = awaited != NO_NODE and graph.primitive[awaited] == STATE and self._is_read_in(awaited, part)
         if not is_network or not self.asked.run.is_inlined:
             return seen
