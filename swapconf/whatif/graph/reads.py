@@ -9,6 +9,7 @@ from swapconf.trace.launch_graph import ITEM, LOAD, NO_NODE, STATE
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.graph.again import Again
 from swapconf.whatif.graph.asked import NO_CELL, Part
+from swapconf.whatif.graph.for_nothing import ForNothing
 from swapconf.whatif.parted import others
 
 
@@ -26,6 +27,10 @@ class Reads:
         """By kernel that the model itself computes again, and that the strategy does, the kernel that it repeats."""
         twin = self.again.asked.prepared.baseline.twin
         return {int(twin[kernel]): kernel for kernel in self.again.asked.again if twin[kernel] >= 0}
+
+    @cached_property
+    def _for_nothing(self) -> ForNothing:
+        return ForNothing(self.again.asked, self.again.nodes)
 
     @cached_property
     def _views_in_cells(self) -> dict[int, int]:
@@ -105,14 +110,18 @@ class Reads:
 
     def _given_to_primitive(self, seen: int, source: int, kernel: int) -> int:
         """The gradient of a primitive that was asked for by itself reads what that is given first as what runs again
-        does, behind its gate. ``source``: the node that makes what is ``seen``."""
+        does, behind its gate, also where nothing reads what would be made again; it waits for the gradient that arrives
+        then. ``source``: the node that makes what is ``seen``."""
         asked, run = self.again.asked, self.again.asked.run
         forward, part = run.forward_of.get(kernel, NO_NODE), asked.part(kernel)
-        if not run.is_inlined or part.cell != NO_CELL or forward not in asked.again or forward in asked.shared:
+        is_again = forward in asked.again
+        if not run.is_inlined or part.cell != NO_CELL or not (is_again or forward in self._for_nothing.kernels):
             return seen
         first = next((one for one in run.graph.inputs[run.node_of[forward]] if one != NO_NODE), NO_NODE)
-        is_first = first != NO_NODE and run.source(first)[0] == source
-        return self.again.ties.gated(seen, self.again.gates.of(forward, part)) if is_first else seen
+        if forward in asked.shared or first == NO_NODE or run.source(first)[0] != source:
+            return seen
+        gate = self.again.gates.of(forward, part) if is_again else self._for_nothing.gate(forward)
+        return self.again.ties.gated(seen, gate)
 
     def _given_to_cell(self, view: int, barrier: int, value: int) -> int:
         """What a view that the model makes again shows of what a recomputed cell is given."""
