@@ -5,7 +5,8 @@ something that is still to come writes, as a router that counts its tokens does.
 until late, so that the state behind it is that behind its call, where that returns a tuple (and is no Linear, nor, with
 the loss on this stage, of a feed-forward network); a cell that writes itself returns the state. Where any cell is
 recomputed, what is read in no state otherwise is read in that behind the embedding, the weight of the output layer with
-it. Not in steps of one micro-batch (measured: DeepSeek-V3 and TeleChat3, with experts and without).
+it. In steps of one micro-batch only with lazy inline (measured: DeepSeek-V3, Qwen3 and TeleChat3, with experts and
+without).
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class CellStates:
     _waits: dict[int, int] = field(default_factory=dict)
 
     def tie(self) -> None:
-        if not self.asked.prepared.baseline.is_accumulated:
+        if not (self.asked.run.is_inlined or self.asked.prepared.baseline.is_accumulated):
             return
         if self.asked.plan.marks.actions.cells:
             self._read_behind_embeddings()
