@@ -71,38 +71,31 @@ def _given_what_runs_again(case: Case, strategy: Strategy) -> Iterator[Finding]:
     for mine in calls(strategy).values():
         given, others = in_two_states(mine)
         if given:
-            yield finding(
-                RULE,
-                Severity.ERROR,
-                _origin(given[0]),
-                phrase(
-                    "MindSpore stops while it compiles {cells}, which is given {primitives}, recomputed by itself, "
-                    "beside {others}, recomputed as well ({source})",
-                    cells=_told(given),
-                    primitives=", ".join(given[0].given),
-                    others=_told(others),
-                    source=source,
-                ),
-                phrase("recompute whole layers, or leave one of the two out"),
-                stops_with=_TWO_STATES,
+            told = phrase(
+                "MindSpore stops while it compiles {cells}, which is given {primitives}, recomputed by itself, "
+                "beside {others}, recomputed as well ({source})",
+                cells=_told(given),
+                primitives=", ".join(given[0].given),
+                others=_told(others),
+                source=source,
             )
+            yield _stops(given[0], told, _TWO_STATES)
         stopped, swapping = behind_swapped_norms(mine, strategy)
         if stopped:
-            yield finding(
-                RULE,
-                Severity.ERROR,
-                _origin(stopped[0]),
-                phrase(
-                    "MindSpore stops while it compiles {cells}, which is given {primitives}, recomputed by itself, "
-                    "with the norm of queries or keys swapped in {layers} ({source})",
-                    cells=_told(stopped),
-                    primitives=", ".join(stopped[0].given),
-                    layers=ranges(entry.layer.index for entry in swapping),
-                    source=source,
-                ),
-                phrase("recompute whole layers, or leave one of the two out"),
-                stops_with=_NO_INPUT,
+            told = phrase(
+                "MindSpore stops while it compiles {cells}, which is given {primitives}, recomputed by itself, "
+                "with the norm of queries or keys swapped in {layers} ({source})",
+                cells=_told(stopped),
+                primitives=", ".join(stopped[0].given),
+                layers=ranges(entry.layer.index for entry in swapping),
+                source=source,
             )
+            yield _stops(stopped[0], told, _NO_INPUT)
+
+
+def _stops(call: Call, message: str, words: str) -> Finding:
+    remedy = phrase("recompute whole layers, or leave one of the two out")
+    return finding(RULE, Severity.ERROR, _origin(call), message, remedy, stops_with=words)
 
 
 def _told(calls: Sequence[Call]) -> str:
