@@ -413,6 +413,19 @@ def test_a_reshape_of_what_is_recomputed_needs_no_communication() -> None:
     assert not any("communication" in finding.message for finding in rest)
 
 
+def test_slices_beside_communication_that_was_asked_for_run_again_with_it() -> None:
+    """What changes a layout in front of flash attention: not decided by itself, and no operator of its cell."""
+    flash = "attention.flash_attention"
+    plain = seen("llama_l2_none")
+    sliced = replace(plain, recomputed=(*(plain.recomputed or ()), Launch(Place("1", flash), "StridedSlice")))
+    (finding,) = told(decided(config(2), llama(2)), sliced)
+    assert f"{flash} (StridedSlice) in layer 1: recomputed, but no recompute is decided there" in finding.message
+    asked = RecomputeConfig(select_comm=(select(r"attention\.flash_attention\.flash_attention", 1),))
+    assert not [
+        found for found in told(decided(config(2, recompute=asked), llama(2)), sliced) if found.rule == UNDECIDED
+    ]
+
+
 def test_layers_of_other_ranks_are_left_alone() -> None:
     """A pipeline stage computes its own layers only."""
     effect = replace(seen("llama_l2_recompute"), layers=frozenset({"1"}))
