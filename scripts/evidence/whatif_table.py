@@ -169,9 +169,7 @@ def true_inside(trace: Trace) -> int:
 
 
 def predicted_inside(found: Prediction) -> int:
-    # a block is there right before its copy
-    returned = np.isin(found.device.start, [found.moves.returned, found.moves.returned - 1])
-    return _most(found.device, _inside(found.device) & ~returned)
+    return _most(found.device, _inside(found.device))
 
 
 def is_inside(kernel: str) -> bool:
@@ -186,7 +184,8 @@ def _inside(device: Lifetimes) -> Flags:
     layer from some of these names."""
     by_name = np.array([is_inside(name) for name in device.names])[device.name]
     again = device.category == CATEGORIES.index(Category.RECOMPUTED)
-    return np.asarray(by_name | np.isin(device.name, device.name[again]))
+    returned = device.category == CATEGORIES.index(Category.SWAP)  # which a prediction names as it was before
+    return np.asarray((by_name | np.isin(device.name, device.name[again])) & ~returned)
 
 
 def _most(device: Lifetimes, asked: Flags) -> int:
