@@ -111,6 +111,13 @@ def strategy(folder: Path, run: Mapping[str, Any]) -> Strategy:
     return found
 
 
+def asked_of(folder: Path, run: Mapping[str, Any]) -> Asked:
+    baseline = graphed(folder)
+    assert baseline.run is not None
+    plan = schedule(baseline.prepared, strategy(folder, run))
+    return Asked(prepared=baseline.prepared, run=baseline.run, plan=plan)
+
+
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
 def test_the_run_itself_is_predicted_to_the_byte(folder: Path) -> None:
     baseline = graphed(folder)
@@ -165,9 +172,8 @@ def test_what_recomputed_layers_hand_to_one_another_is_met_the_last_first(name: 
     the true runs; of seven layers these had [0, 5, 4, 3, 2, 1] and [5, 4, 3, 2, 0, 1]."""
     folder = TRACES / "in_order" / name
     (run,) = json.loads((folder / "strategies.json").read_text())
-    baseline = graphed(folder)
-    asked = Asked(prepared=baseline.prepared, run=baseline.run, plan=schedule(baseline.prepared, strategy(folder, run)))
-    nodes, layer = strategy_graph(asked).nodes, baseline.prepared.baseline.kernels.layer
+    asked = asked_of(folder, run)
+    nodes, layer = strategy_graph(asked).nodes, asked.prepared.baseline.kernels.layer
     handed = (nodes.maker(value) for value in nodes.inputs[min(asked.run.saved)] if value >= 0)
     layers = [int(layer[asked.run.kernel_of[node]]) for node in handed if node in asked.run.kernel_of]
     assert [number for number in layers if number >= 0] == order
@@ -178,10 +184,9 @@ def test_views_behind_a_weight_that_is_cast_again_by_itself_are_not_merged_up_to
     network of each of the three has a view more."""
     folder = TRACES / "in_order" / "telechat3_recomputed_norms"
     run, _ = json.loads((folder / "strategies.json").read_text())
-    baseline = graphed(folder)
-    asked = Asked(prepared=baseline.prepared, run=baseline.run, plan=schedule(baseline.prepared, strategy(folder, run)))
-    homes = baseline.prepared.sites.homes(baseline.prepared.baseline)
-    below, layer = baseline.prepared.baseline.below, baseline.prepared.baseline.layer_of
+    asked = asked_of(folder, run)
+    baseline = asked.prepared.baseline
+    homes, below, layer = asked.prepared.sites.homes(baseline), baseline.below, baseline.layer_of
     twice = [(layer(view), homes[int(below[view])]) for view in sorted(doubled(asked))]
     assert [name for name, home in twice if home == "mlp.linear_fc1"] == ["0", "1", "2"] * 2
 
