@@ -173,18 +173,17 @@ def predicted_inside(found: Prediction) -> int:
 
 
 def is_inside(kernel: str) -> bool:
-    """What comes back from the host is left out: MindSpore calls it after its reader, which may stand in no cell. What
-    stands in a recomputed cell may have lost the name of its layer, but not that it is recomputed."""
-    begins = kernel.startswith(("Gradients", "recompute_"))
-    return ("layers-CellList" in kernel or begins) and "/MoveTo" not in kernel
+    """What stands in a recomputed cell may have lost the name of its layer, but not that it is recomputed."""
+    return "layers-CellList" in kernel or kernel.startswith(("Gradients", "recompute_"))
 
 
 def _inside(device: Lifetimes) -> Flags:
     """[blocks] also of what runs again, and of the same kernels when they run first, as passes of MindSpore take the
-    layer from some of these names."""
+    layer from some of these names. What comes back from the host is left out: MindSpore calls it after its reader,
+    which may stand in no cell, and a prediction as it was before."""
     by_name = np.array([is_inside(name) for name in device.names])[device.name]
     again = device.category == CATEGORIES.index(Category.RECOMPUTED)
-    returned = device.category == CATEGORIES.index(Category.SWAP)  # which a prediction names as it was before
+    returned = device.category == CATEGORIES.index(Category.SWAP)
     return np.asarray((by_name | np.isin(device.name, device.name[again])) & ~returned)
 
 

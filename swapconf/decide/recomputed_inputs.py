@@ -12,7 +12,7 @@ Monad"). Also, what a swap puts behind the norm of queries or keys is moved alon
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -32,7 +32,7 @@ _LATENT = "MLA"
 
 @dataclass(frozen=True, kw_only=True)
 class Call:
-    """An outermost recomputed cell of a layer. ``turn``: of the layer on its stage; ``given``: primitives in front of
+    """An outermost recomputed cell of a layer. ``turn``: of the layer; ``given``: primitives in front of
     it that run again by themselves."""
 
     entry: LayerStrategy
@@ -62,24 +62,40 @@ class Call:
         return mine > others or (mine == others and not self.is_norm and self.cell != other.cell)
 
 
-def calls(strategy: Strategy) -> Mapping[tuple[int, int], Sequence[Call]]:
-    """By stage and interleaved piece of it, in the order of the layers; none of a model that is not of mcore."""
-    found: defaultdict[tuple[int, int], list[Call]] = defaultdict(list)
+@dataclass(frozen=True, kw_only=True)
+class Stop:
+    """What MindSpore does not compile on a stage: cells that are ``given`` what runs again, beside ``others`` that are
+    called in another state, or behind what the norm of queries or keys begins with, swapped in the layers
+    ``swapping``."""
+
+    stage: int
+    given: Sequence[Call]
+    others: Sequence[Call] = ()
+    swapping: Sequence[LayerStrategy] = ()
+
+
+def stops(strategy: Strategy, versions: Versions) -> Iterator[Stop]:
+    """By stage and interleaved piece of it."""
+    if not (strategy.lazy_inline and versions.fact(FACT).value):
+        return
+    pieces: defaultdict[tuple[int, int], list[tuple[int, LayerStrategy]]] = defaultdict(list)
     for turn, entry in enumerate(strategy.layers):
         if entry.layer.template.cell.endswith(_LAYERS):
-            found[entry.layer.stage, entry.layer.interleave] += _of_layer(entry, turn)
-    return found
+            pieces[entry.layer.stage, entry.layer.interleave].append((turn, entry))
+    for (stage, _), layers in pieces.items():
+        calls = [call for turn, entry in layers for call in _of_layer(entry, turn)]
+        given, others = _in_two_states(calls)
+        if given:
+            yield Stop(stage=stage, given=given, others=others)
+        stopped = [call for call in calls if call.given]
+        swapping = [(turn, entry) for turn, entry in layers if stopped and _swaps_head_norm(entry)]
+        stopped = [call for call in stopped if swapping and swapping[0][0] <= call.turn]
+        if stopped:
+            last = stopped[-1].turn
+            yield Stop(stage=stage, given=stopped, swapping=[entry for turn, entry in swapping if turn <= last])
 
 
-def is_compiled(strategy: Strategy, versions: Versions, stage: int) -> bool:
-    """Whether MindSpore compiles a stage, as far as what is told here goes."""
-    if not (strategy.lazy_inline and versions.fact(FACT).value):
-        return True
-    mine = (found for (number, _), found in calls(strategy).items() if number == stage)
-    return not any(in_two_states(found)[0] or behind_swapped_norms(found, strategy)[0] for found in mine)
-
-
-def in_two_states(calls: Iterable[Call]) -> tuple[Sequence[Call], Sequence[Call]]:
+def _in_two_states(calls: Iterable[Call]) -> tuple[Sequence[Call], Sequence[Call]]:
     """(cells that are given what runs again, others that are called in another state), both empty where there is
     one."""
     reading = [call for call in calls if call.reads_parameters]
@@ -91,17 +107,6 @@ def in_two_states(calls: Iterable[Call]) -> tuple[Sequence[Call], Sequence[Call]
         if behind := [call for call in given if call.is_behind(first)]:
             return [first], behind
     return [], []
-
-
-def behind_swapped_norms(calls: Sequence[Call], strategy: Strategy) -> tuple[Sequence[Call], Sequence[LayerStrategy]]:
-    """(cells that are given what runs again, layers in front of these, or theirs, in which what the norm of queries or
-    keys begins with is swapped)."""
-    swapping = {turn: entry for turn, entry in enumerate(strategy.layers) if _swaps_head_norm(entry)}
-    places = {(call.entry.layer.stage, call.entry.layer.interleave) for call in calls}
-    near = {turn: entry for turn, entry in swapping.items() if (entry.layer.stage, entry.layer.interleave) in places}
-    stopped = [call for call in calls if call.given and any(turn <= call.turn for turn in near)]
-    last = max((call.turn for call in stopped), default=-1)
-    return stopped, [entry for turn, entry in near.items() if turn <= last]
 
 
 def _of_layer(entry: LayerStrategy, turn: int) -> Iterable[Call]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from swapconf.config.config import Config
 from swapconf.decide.expand import Plans, expand
-from swapconf.decide.recomputed_inputs import is_compiled
+from swapconf.decide.recomputed_inputs import stops
 from swapconf.decide.strategy import Strategy
 from swapconf.memory import with_workspace
 from swapconf.memory.allocators import place
@@ -238,7 +238,7 @@ class _Rank:
     def __init__(self, folder: Path, index: int, study: Study, machines: Sequence[Machine], policy: str) -> None:
         self.baselines = RankBaselines(folder, study, policy, machines[0])
         self.question = self.baselines.question
-        self._card, self._versions = card_of(machines[0], study.config), study.versions
+        self._card, self._study = card_of(machines[0], study.config), study
         report = run_record.report(folder)
         self.rank: int = report.get("rank", index)
         self.stage: int = report.get("stage", index)
@@ -293,8 +293,10 @@ class _Rank:
         self.orders[meaning] = Ordered(memory=self._memory(found, strategy), mapped_bytes=mapped)
 
     def _memory(self, found: Prediction, strategy: Strategy) -> RankMemory:
-        memory = RankMemory.of(found)
-        return memory if is_compiled(strategy, self._versions, self.stage) else replace(memory, crashes=True)
+        """By what `check` says of a strategy, too."""
+        memory, is_alone = RankMemory.of(found), self._study.config.runtime.stand_alone
+        is_stopped = any(stop.stage == self.stage for stop in stops(strategy, self._study.versions))
+        return replace(memory, crashes=True) if is_stopped and not is_alone else memory
 
     def predict(self, strategy: Strategy) -> tuple[Prediction, Launched]:
         prepared, one = self.baselines.prepared(strategy.network), self.baselines.one_step(strategy.network)

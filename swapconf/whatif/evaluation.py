@@ -15,7 +15,7 @@ class RankMemory:
 
     Attributes:
         moved_bytes, recomputed: Of one step: copied to the host, and how many kernels run again.
-        crashes: A prefetch is one that makes MindSpore die while it compiles.
+        crashes: MindSpore is known to die while it compiles: of a prefetch, or of what is recomputed together.
     """
 
     used_peak_bytes: int

@@ -19,9 +19,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from swapconf.decide.recomputed_inputs import FACT as INPUT_FACT
-from swapconf.decide.recomputed_inputs import Call, behind_swapped_norms, calls, in_two_states
+from swapconf.decide.recomputed_inputs import Call, stops
 from swapconf.decide.rules.case import Case, finding, ranges
-from swapconf.decide.strategy import LayerStrategy, Strategy
+from swapconf.decide.strategy import LayerStrategy, Request, Strategy
 from swapconf.decide.uncompiled import FACT, FLASH_FACT, uncompiled
 from swapconf.words.findings import Finding, Origin, Severity
 from swapconf.words.phrases import phrase
@@ -36,8 +36,7 @@ def check(case: Case) -> Iterator[Finding]:
     if case.config.runtime.stand_alone or case.strategy is None or not case.strategy.lazy_inline:
         return
     yield from _by_themselves(case)
-    if case.versions.fact(INPUT_FACT).value:
-        yield from _given_what_runs_again(case, case.strategy)
+    yield from _given_what_runs_again(case, case.strategy)
 
 
 def _by_themselves(case: Case) -> Iterator[Finding]:
@@ -68,34 +67,28 @@ def _by_themselves(case: Case) -> Iterator[Finding]:
 
 def _given_what_runs_again(case: Case, strategy: Strategy) -> Iterator[Finding]:
     source = case.versions.fact(INPUT_FACT).source
-    for mine in calls(strategy).values():
-        given, others = in_two_states(mine)
-        if given:
-            told = phrase(
+    for stop in stops(strategy, case.versions):
+        told = {"cells": _told(stop.given), "primitives": ", ".join(stop.given[0].given), "source": source}
+        yield finding(
+            RULE,
+            Severity.ERROR,
+            _origin(stop.given[0]),
+            phrase(
                 "MindSpore stops while it compiles {cells}, which is given {primitives}, recomputed by itself, "
                 "beside {others}, recomputed as well ({source})",
-                cells=_told(given),
-                primitives=", ".join(given[0].given),
-                others=_told(others),
-                source=source,
+                others=_told(stop.others),
+                **told,
             )
-            yield _stops(given[0], told, _TWO_STATES)
-        stopped, swapping = behind_swapped_norms(mine, strategy)
-        if stopped:
-            told = phrase(
+            if stop.others
+            else phrase(
                 "MindSpore stops while it compiles {cells}, which is given {primitives}, recomputed by itself, "
                 "with the norm of queries or keys swapped in {layers} ({source})",
-                cells=_told(stopped),
-                primitives=", ".join(stopped[0].given),
-                layers=ranges(entry.layer.index for entry in swapping),
-                source=source,
-            )
-            yield _stops(stopped[0], told, _NO_INPUT)
-
-
-def _stops(call: Call, message: str, words: str) -> Finding:
-    remedy = phrase("recompute whole layers, or leave one of the two out")
-    return finding(RULE, Severity.ERROR, _origin(call), message, remedy, stops_with=words)
+                layers=ranges(entry.layer.index for entry in stop.swapping),
+                **told,
+            ),
+            phrase("recompute whole layers, or leave one of the two out"),
+            stops_with=_TWO_STATES if stop.others else _NO_INPUT,
+        )
 
 
 def _told(calls: Sequence[Call]) -> str:
@@ -107,20 +100,21 @@ def _told(calls: Sequence[Call]) -> str:
 
 def _origin(call: Call) -> Origin:
     """Of the request for the cell, or else for what it is given."""
-    asked = [
-        outcome.request
-        for outcome in call.entry.plan.outcomes
-        if outcome.void is None and outcome.request.kind in ("recompute", "select_recompute")
-    ]
+    asked = _recomputes(call.entry)
     named = [request for request in asked if request.operator == call.cell]
     return (named or asked)[0].origin
 
 
 def _around(entry: LayerStrategy, operator: str) -> bool:
     """Whether a cell around it is recomputed."""
-    asked = (
-        outcome.request.operator
+    asked = (request.operator for request in _recomputes(entry))
+    return any(operator != around and operator.startswith(f"{around}." if around else "") for around in asked)
+
+
+def _recomputes(entry: LayerStrategy) -> list[Request]:
+    """The requests for a recompute that are in effect."""
+    return [
+        outcome.request
         for outcome in entry.plan.outcomes
         if outcome.void is None and outcome.request.kind in ("recompute", "select_recompute")
-    )
-    return any(operator != around and operator.startswith(f"{around}." if around else "") for around in asked)
+    ]

@@ -75,8 +75,9 @@ class Again:
     def shown(self, value: int, barrier: int, part: Part) -> int:
         """A value of what runs again, as it is in a part."""
         source, item = self.asked.run.source(value)
-        copy, key = self.copied(source, barrier, part), (source, self._own_part(source, part))
-        return self._sums[key] if item == SUM and key in self._sums else self.tables.shown(value, copy)
+        copy = self.copied(source, barrier, part)
+        apart = self._sums.get((source, self._own_part(source, part))) if item == SUM else None
+        return self.tables.shown(value, copy) if apart is None else apart
 
     def copied(self, node: int, barrier: int, part: Part) -> int:
         """``part``: of who reads it."""
@@ -190,17 +191,15 @@ class Again:
 
     def _sum_again(self, node: int, kernel: int, barrier: int, part: Part) -> int:
         """What a norm in a recomputed cell is given of the Add in front of it, which runs again by itself."""
-        if (node, part) not in self._sums:
-            alone = Part(part.passing, NO_CELL)
-            given = [self._seen(value, kernel, barrier, alone) for value in self.nodes.inputs[node][:2]]
-            inputs, gate = [seen for seen, _ in given], self.gates.of(kernel, alone)
-            is_free = not any(is_copy for _, is_copy in given)
-            added = self.nodes.add(
-                ADD, self.ties.first_gated(inputs, gate) if is_free else inputs, self.nodes.name[node]
-            )
-            self.adds.add(added)
-            self.kernel_of[added] = kernel
-            self._sums[node, part] = self.ties.gated(added, self.gates.of(kernel, part))
+        alone = Part(part.passing, NO_CELL)
+        given = [self._seen(value, kernel, barrier, alone) for value in self.nodes.inputs[node][:2]]
+        inputs = [seen for seen, _ in given]
+        if not any(is_copy for _, is_copy in given):
+            inputs = self.ties.first_gated(inputs, self.gates.of(kernel, alone))
+        added = self.nodes.add(ADD, inputs, self.nodes.name[node])
+        self.adds.add(added)
+        self.kernel_of[added] = kernel
+        self._sums[node, part] = self.ties.gated(added, self.gates.of(kernel, part))
         return self._sums[node, part]
 
     def _seen(self, value: int, kernel: int, barrier: int, part: Part) -> tuple[int, bool]:
@@ -269,10 +268,13 @@ class Again:
         made, baseline = self.asked.run.kernel_of.get(source, -1), self.asked.prepared.baseline
         if self.slices.is_sliced(made, item):
             return self.slices.gathered(seen, self.gates.of(kernel, part), self.asked.row(source, item))
-        is_inside = made >= 0 and self.asked.is_under(part.cell, made)
-        is_inside = is_inside and (not baseline.rootless[made] or self.asked.is_excluded(made))
-        is_inside = is_inside and not self.nodes.waits_for_state(seen)
+        is_inside = (
+            made >= 0
+            and self.asked.is_under(part.cell, made)
+            and (not baseline.rootless[made] or self.asked.is_excluded(made))
+        )
         is_inside = is_inside and not (item == SUM and self._is_norm_alone(source, made))
-        if is_inside and baseline.kernels.passing[made] == baseline.kernels.passing[kernel]:
+        is_inside = is_inside and baseline.kernels.passing[made] == baseline.kernels.passing[kernel]
+        if is_inside and not self.nodes.waits_for_state(seen):
             return seen
         return self.ties.gated(seen, self.gates.of(kernel, part))

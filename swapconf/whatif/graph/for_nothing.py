@@ -7,6 +7,8 @@ gradient turns what it is given).
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -33,11 +35,19 @@ class ForNothing:
         alone &= ~baseline.views & ~baseline.kernels.backward
         return frozenset(np.flatnonzero(alone[: self.asked.run.count]).tolist()) - frozenset(self.asked.again)
 
+    @cached_property
+    def _gradients(self) -> Mapping[int, Collection[int]]:
+        """By kernel the nodes of its gradient, ascending."""
+        found = defaultdict[int, list[int]](list)
+        for gradient, kernel in self.asked.run.forward_of.items():
+            if kernel in self.kernels:
+                found[kernel].append(self.asked.run.node_of[gradient])
+        return {kernel: dict.fromkeys(sorted(nodes)) for kernel, nodes in found.items()}
+
     def gate(self, kernel: int) -> int:
         """The gradients that arrive at that of a node; NO_NODE for none."""
         if kernel not in self._gates:
-            run = self.asked.run
-            mine = sorted(run.node_of[one] for one, forward in run.forward_of.items() if forward == kernel)
+            run, mine = self.asked.run, self._gradients[kernel]
             given = dict.fromkeys(one for node in mine for one in given_to(run, node))
             found = [arrived(run, one, "") for one in given if run.source(one)[0] not in mine]
             self._gates[kernel] = self.nodes.add(TUPLE, found) if found else NO_NODE

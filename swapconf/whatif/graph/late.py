@@ -59,20 +59,19 @@ class Late:
         if self.nodes.primitive[maker] in POINT_TO_POINT:
             return None
         if maker in self._handed:
-            return 3, self._turn_of_layer(kernel, layer) if maker in self._layers else layer
+            return 3, self._turn_of_layer(maker, layer) if maker in self._layers else layer
         if kernel in self.asked.again or kernel in self.asked.shared:
             return 6, maker
         if self._is_choice(maker):
             return 1, -layer
         return (2, -layer) if _ROUTER in self.nodes.name[maker] else (0, -layer)
 
-    def _turn_of_layer(self, kernel: int, layer: int) -> int:
+    def _turn_of_layer(self, maker: int, layer: int) -> int:
         """What recomputed layers hand to one another, the last first. The first of them is handed in the state that the
         others begin with; that is met right before what the next layer hands out that has a state of its own, by an
         attention that returns a tuple or by experts, or else before all (measured: Qwen3, DeepSeek-V3 and TeleChat3,
         with experts and without, of 5 to 7 layers)."""
-        batch = self.asked.run.batch_of_pass.get(int(self.asked.prepared.baseline.kernels.passing[kernel]))
-        if layer != self._first[batch]:
+        if layer != self._first[self.asked.run.batch_of(maker)]:
             return -2 * layer
         behind = (one for one in self._own_states if one > layer)
         return -2 * min(behind, default=len(self.asked.prepared.baseline.kernels.layer)) - 1
@@ -88,10 +87,9 @@ class Late:
     @cached_property
     def _first(self) -> dict[int | None, int]:
         """By micro-batch the first of these layers."""
-        kernels, run = self.asked.prepared.baseline.kernels, self.asked.run
-        found: dict[int | None, int] = {}
-        for kernel in (run.kernel_of[maker] for maker in self._layers):
-            batch, layer = run.batch_of_pass.get(int(kernels.passing[kernel])), int(kernels.layer[kernel])
+        run, found = self.asked.run, dict[int | None, int]()
+        for maker in self._layers:
+            batch, layer = run.batch_of(maker), int(self.asked.prepared.baseline.kernels.layer[run.kernel_of[maker]])
             found[batch] = min(found.get(batch, layer), layer)
         return found
 
