@@ -108,12 +108,6 @@ class Baseline(LaidOut):
         return len(self.batches) > self.steps
 
     @cached_property
-    def is_alone(self) -> Flags:
-        """[kernels] of a layer that is the only one of its stage, all pieces of an interleaved pipeline together."""
-        layers = {self.layer_of(number) for batch in self.batches for number in batch}
-        return (self.kernels.passing >= 0) & (len(layers) == 1)
-
-    @cached_property
     def first_nodes(self) -> dict[int, int]:
         """By pass the first node that is not rootless."""
         passing = self.kernels.passing

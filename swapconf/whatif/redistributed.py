@@ -58,8 +58,7 @@ def redistributed(baseline: Baseline, sites: Sites, network: Network) -> Flags:
             if face in functions or not is_own:
                 functions.add(reader)
     found[list(functions)] = False
-    run_again = baseline.is_alone | (not _is_data_parallel(baseline))
-    return np.asarray(found & ~(_again_alone(baseline) & run_again))
+    return np.asarray(found if _is_data_parallel(baseline) else found & ~_again_alone(baseline))
 
 
 def _is_one_device(baseline: Baseline) -> bool:
@@ -89,9 +88,8 @@ def _is_split(baseline: Baseline) -> bool:
 
 
 def _again_alone(baseline: Baseline) -> Flags:
-    """[kernels] views of what flash attention or communication made, and of a Cast that a product reads: in a layer
-    that is the only one of its stage, and without data parallelism, these run again (measured with MindSpore 2.9.0:
-    legacy Llama and GLM)."""
+    """[kernels] views of what flash attention or communication made, and of a Cast that a product reads: without data
+    parallelism these run again (measured with MindSpore 2.9.0: legacy Llama and GLM)."""
     kernels, below = baseline.kernels, baseline.below
     made, is_view = kernels.primitives[below], baseline.views & (below >= 0)
     of_cast = (made == "Cast") & baseline.read_by((kernels.primitives == "MatMul") & ~kernels.backward)

@@ -299,13 +299,16 @@ def _casts_known(baseline: Baseline, sites: Sites, actions: SiteActions) -> Flag
     kernels, is_cast = baseline.kernels, baseline.kernels.primitives == "Cast"
     of_casts = is_cast & baseline.read_by(is_cast & ~kernels.backward)
     found = np.zeros(len(kernels), dtype=np.bool_)
-    of_mlp = np.array([path.endswith(_FIRST_OF_MLP) for _, path in sites.names] + [False])[sites.of_node]
-    if of_mlp.any():
-        alone = of_mlp & ~actions.excluded[sites.of_node] & (actions.cell[sites.of_node] < 0)
-        found |= is_cast & (kernels.layer > kernels.layer[alone].max(initial=-1))
-        behind = ((layer, f"{path.removesuffix(_FIRST_OF_MLP)}{_READS_FIRST}") for layer, path in sites.names)
-        alone &= ~np.array([*(name in actions.left_out for name in behind), False])[sites.of_node]
-        found |= of_casts & (kernels.layer > kernels.layer[alone].max(initial=-1))
+    known, nodes = np.unique(sites.of_node, return_index=True)
+    at = {sites.names[site][0]: int(kernels.layer[node]) for site, node in zip(known, nodes, strict=True) if site >= 0}
+    firsts = [(layer, path) for layer, path in sites.names if path.endswith(_FIRST_OF_MLP) and layer in at]
+    if firsts:
+        asked = (sites.row_of[name] for name in firsts)
+        alone = [name for name, site in zip(firsts, asked, strict=True) if _is_alone(actions, site)]
+        found |= is_cast & (kernels.layer > max((at[layer] for layer, _ in alone), default=-1))
+        behind = [(layer, f"{path.removesuffix(_FIRST_OF_MLP)}{_READS_FIRST}") for layer, path in alone]
+        kept = (at[name[0]] for name in behind if name not in actions.left_out)
+        found |= of_casts & (kernels.layer > max(kept, default=-1))
     if not baseline.is_accumulated:
         attentions = [number for number, cell in enumerate(actions.cells) if cell.endswith(_ATTENTION)]
         again = np.isin(actions.cell[sites.of_node], attentions)
@@ -313,12 +316,17 @@ def _casts_known(baseline: Baseline, sites: Sites, actions: SiteActions) -> Flag
     return np.asarray(found)
 
 
+def _is_alone(actions: SiteActions, site: int) -> bool:
+    """It stands in no recomputed cell, and its own recompute is not excluded."""
+    return not actions.excluded[site] and bool(actions.cell[site] < 0)
+
+
 def copied_unread(baseline: Baseline, sites: Sites, actions: SiteActions, read: Ints, flagged: Flags) -> Ints:
     """[kernels] the site whose swap copies a node's output to the host although no gradient reads it, -1 for none: as
     `Sites.of_unread`; so is what a view reads that is to run again (measured with 2.9.0: the Reshapes of Linears; not
-    where that was asked of its communication and the view is swapped itself); and what a cast reads that is kept after
-    all; and what is given to what runs again for nothing. ``read``: kernels that are read again; ``flagged``:
-    [kernels] that would run again.
+    where that was asked of its communication and the view is swapped itself, but for what takes a tuple, as the Stack
+    in the rotary embedding of GLM); and what a cast reads that is kept after all; and what is given to what runs again
+    for nothing. ``read``: kernels that are read again; ``flagged``: [kernels] that would run again.
 
     A cast is copied only where the MLP of its own layer or a later one starts with a Linear whose Reshape runs again by
     itself, not with a cell around it (measured with 2.9.0 on Qwen3: `mlp` or `mlp.linear_fc1` recomputed in each of
@@ -326,7 +334,9 @@ def copied_unread(baseline: Baseline, sites: Sites, actions: SiteActions, read: 
     excluded, either (in all layers, in the last, in none); in steps of one micro-batch one that a cast reads only where
     the attention of a later layer is recomputed, without the layer around it (in 4 of 4 runs; in none of 5 otherwise).
     """
-    viewed = (sites.of_viewed >= 0) & actions.again[sites.of_viewed]
+    takes_tuple = np.isin(baseline.kernels.primitives, _TAKE_TUPLES)
+    is_marked = actions.again[sites.of_viewed] | (actions.comm[sites.of_viewed] & takes_tuple)
+    viewed = (sites.of_viewed >= 0) & is_marked
     found = np.where(viewed, sites.of_node, sites.of_unread)
     found = np.where(_read_for_a_type(baseline, asked_alone(sites, actions)), sites.of_node, found)
     found = np.where(_redistributed(baseline, sites, actions), sites.of_node, found)

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 from swapconf.trace.launch_graph import DEPEND, ITEM, NO_NODE
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.graph.asked import NO_CELL, Asked
 from swapconf.whatif.graph.nodes import MOVE, Nodes
 from swapconf.whatif.graph.ties import Ties
+from swapconf.whatif.graph.view_parts import ViewParts
 from swapconf.whatif.laid_out import ADD_AND_NORM, SUM
 from swapconf.whatif.parted import User
 
@@ -41,13 +41,12 @@ class Moves:
     nodes: Nodes
     ties: Ties
     tables: dict[tuple[int, frozenset[User]], int]
+    views: ViewParts
     out: dict[int, int] = field(default_factory=dict)
     back: dict[tuple[int, int], int] = field(default_factory=dict)
     sums: dict[int, int] = field(default_factory=dict)
     shows: dict[int, int] = field(default_factory=dict)
     _norms: dict[int, int] = field(default_factory=dict)
-    _views: dict[int, int] = field(default_factory=dict)
-    _own: dict[int, int] = field(default_factory=dict)
 
     def returned(self, window: int, barrier: int) -> int:
         if (window, barrier) not in self.back:
@@ -67,33 +66,8 @@ class Moves:
     def _node_of(self, window: int) -> int:
         kernel = int(self.asked.windows.face[window])
         own = self.asked.own(window)
-        if window in self._other_prefetches:
-            return self._own_view(window)
-        node = self.asked.run.node_of[kernel]
+        node = self.views.of_window.get(window, self.asked.run.node_of[kernel])
         return self.tables.get((own.kernel, own.users), node) if own is not None else node
-
-    @cached_property
-    def _other_prefetches(self) -> frozenset[int]:
-        """Windows of a view that another one stands for: equal views are copied for each prefetch."""
-        windows, found, known = self.asked.windows, list[int](), dict[tuple[int, int], int]()
-        named = windows.site == self.asked.prepared.sites.of_moved[windows.face]
-        for window in sorted(range(len(windows.face)), key=lambda one: not named[one]):
-            key = int(windows.block[window]), int(windows.face[window])
-            if known.setdefault(key, window) != window and not windows.unread[window]:
-                found.append(window)
-        return frozenset(found)
-
-    def _own_view(self, window: int) -> int:
-        """A view for those alone that read it with this prefetch."""
-        if window not in self._own:
-            run, nodes = self.asked.run, self.nodes
-            view = run.node_of[int(self.asked.windows.face[window])]
-            self._own[window] = nodes.add(nodes.primitive[view], nodes.inputs[view], nodes.name[view])
-            self._views[self._own[window]] = view
-            readers = self.asked.plan.program.reader[self.asked.windows.uses == window].tolist()
-            for kernel in {run.forward_of[reader] for reader in readers if reader in run.forward_of}:
-                self._redirect(run.node_of[kernel], view, self._own[window])
-        return self._own[window]
 
     def _value_of(self, window: int) -> int:
         windows = self.asked.windows
@@ -144,10 +118,12 @@ class Moves:
     def _users(self, node: int) -> list[int]:
         if node < self.nodes.count:
             return self.asked.run.users[node]
+        if node in self.views.readers:
+            return self.views.readers[node]
         return [user for user, given in enumerate(self.nodes.inputs) if node in given]
 
     def _forward_readers(self, value: int) -> list[int]:
-        run, is_parted = self.asked.run, value in self._views.values()
+        run, is_parted = self.asked.run, self.views.has_parts(value)
         return [
             self.sums.get(user, user)
             for user in self._users(value)
@@ -192,9 +168,9 @@ class Moves:
     def _is_merged(self, value: int, readers: Sequence[int]) -> bool:
         """Of several that were equal; each had a copy. A view that one cell alone reads was none."""
         kernel_of, kernels = self.asked.run.kernel_of, self.asked.prepared.baseline.kernels
-        if value >= self.nodes.count and value not in self._views:
+        if value >= self.nodes.count and value not in self.views.parted:
             return True
-        kernel = self._kernel(self._views.get(value, value))
+        kernel = self._kernel(self.views.parted.get(value, value))
         if kernel in self.asked.shared or self.nodes.primitive[value] in _TABLES:
             return True
         if kernel < 0 or self.nodes.primitive[value] not in VIEWS:
@@ -213,7 +189,7 @@ class Moves:
         norms = [one for one in readers if self.nodes.primitive[one] == _NORM]
         if norms and not self.asked.is_pipelined:
             return norms[0]
-        known = self.asked.run.met_first(self._views.get(value, value), readers)
+        known = self.asked.run.met_first(self.views.parted.get(value, value), readers)
         return max(readers, key=self._turn) if known == NO_NODE else known
 
     def _kernel(self, node: int) -> int:

@@ -10,6 +10,7 @@ from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.graph.again import Again
 from swapconf.whatif.graph.asked import NO_CELL, Part
 from swapconf.whatif.graph.for_nothing import ForNothing
+from swapconf.whatif.graph.view_parts import ViewParts
 from swapconf.whatif.parted import others
 
 
@@ -19,6 +20,7 @@ class Reads:
     again a view of its own."""
 
     again: Again
+    views: ViewParts
     dropped: dict[int, int] = field(default_factory=dict)
     parted: dict[int, int] = field(default_factory=dict)
 
@@ -83,6 +85,9 @@ class Reads:
         barrier, value, gates = run.through_barrier(given)
         source, item = run.source(value)
         forward, part = run.forward_of.get(kernel, kernel), asked.part(kernel)
+        own_view = self.views.of_product.get((source, forward), source)
+        if own_view != source:
+            given = value = self.again.ties.behind_barrier(own_view, barrier)
         if nodes.primitive[value] == LOAD:
             return self.again.loaded(value, forward, barrier, part)
         constant = self.again.constants.again(value, forward)

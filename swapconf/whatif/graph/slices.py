@@ -12,6 +12,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 
+import numpy as np
+
 from swapconf.trace.launch_graph import DEPEND, NO_NODE
 from swapconf.whatif.graph.asked import Asked
 from swapconf.whatif.graph.nodes import Nodes
@@ -64,12 +66,19 @@ class Slices:
         return is_computed and all("" in roots.get(baseline.layer_of(one), ()) for one in summed)
 
     def _is_shared(self, kernel: int) -> bool:
-        """Several ranks hold the same: the sums and norms of a model whose ranks reduce what they compute, and all
-        that stays without ``mp_comm_recompute`` (measured with MindSpore 2.9.0: legacy Llama and GLM)."""
-        kernels = self.asked.prepared.baseline.kernels
-        is_wide = kernels.cell[kernel] == "" or "norm" in kernels.cell[kernel].lower()
+        """Several ranks hold the same: the sums and norms of a model whose ranks reduce what they compute, what a cell
+        makes that gathers heads first, as the rotary embedding of GLM, and all that stays without
+        ``mp_comm_recompute`` (measured with MindSpore 2.9.0: legacy Llama and GLM)."""
+        cell = self.asked.prepared.baseline.kernels.cell[kernel]
+        is_wide = cell == "" or "norm" in cell.lower() or cell in self._gathering_cells
         stays = not self.asked.plan.marks.strategy.recompute_options.get(_COMMUNICATION, True)
         return self._reduces and (is_wide or stays)
+
+    @cached_property
+    def _gathering_cells(self) -> frozenset[str]:
+        kernels = self.asked.prepared.baseline.kernels
+        gathers = (kernels.primitives == GATHER) & ~kernels.backward & (kernels.passing >= 0)
+        return frozenset(kernels.cell[kernel] for kernel in np.flatnonzero(gathers).tolist())
 
     @cached_property
     def _reduces(self) -> bool:

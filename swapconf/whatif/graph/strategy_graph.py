@@ -16,6 +16,7 @@ from swapconf.whatif.graph.cell_states import CellStates
 from swapconf.whatif.graph.constants import Constants
 from swapconf.whatif.graph.doubled import doubled
 from swapconf.whatif.graph.gates import Gates
+from swapconf.whatif.graph.layer_states import LayerStates
 from swapconf.whatif.graph.literals import rows_of_literals
 from swapconf.whatif.graph.moves import Moves
 from swapconf.whatif.graph.nodes import Nodes
@@ -29,6 +30,7 @@ from swapconf.whatif.graph.states import States
 from swapconf.whatif.graph.sums import turn_sums_of_experts
 from swapconf.whatif.graph.tables import Tables
 from swapconf.whatif.graph.ties import Ties
+from swapconf.whatif.graph.view_parts import ViewParts
 from swapconf.whatif.swap import Windows
 
 _ADDS = "AssignAdd"
@@ -78,7 +80,8 @@ class _Building:
         self._ties = Ties(asked.run, self._nodes, asked.is_mcore)
         self._tables = Tables(asked, self._nodes)
         self._gates = Gates(asked, self._nodes)
-        self._moves = Moves(asked, self._nodes, self._ties, self._tables.made)
+        self._views = ViewParts(asked, self._nodes)
+        self._moves = Moves(asked, self._nodes, self._ties, self._tables.made, self._views)
         self._constants = Constants(asked, self._nodes, self._tables, self._ties, self._gates)
         self._slices = Slices(asked, self._nodes, self._ties)
         self._doubled = doubled(asked)
@@ -93,12 +96,13 @@ class _Building:
             self._slices,
             self._doubled,
         )
-        self._reads = Reads(self._again)
+        self._reads = Reads(self._again, self._views)
 
     def graph(self) -> StrategyGraph:
         self._tables.part()
         self._gates.part_excluded()
         self._part_views()
+        self._views.part()
         self._drop_copies()
         self._read_output_weight_once()
         baseline, twins = self._asked.prepared.baseline, self._reads.twins
@@ -115,7 +119,9 @@ class _Building:
             self._moves.unread(window)
         Saved(self._asked, self._nodes, self._again).tie()
         self._double()
-        CellStates(self._asked, self._nodes).tie()
+        cells = CellStates(self._asked, self._nodes)
+        cells.tie()
+        LayerStates(self._asked, self._nodes, cells).tie()
         States(self._asked, self._nodes).tie()
         back = {node: window for (window, _), node in self._moves.back.items()}
         prefetched(self._nodes, self._run, windows.prefetch, back)

@@ -1,0 +1,94 @@
+"""RECOMPUTED OR LEFT OUT -> in which states the layers of a legacy model read parameters behind that.
+
+Where tensor parallelism copies the weights of norms alone over ranks, without data parallelism and in a pipeline, those
+of a layer are read in the state behind the layer before, and what the stage returns waits for the last of these states
+(``UpdateState``). MindSpore 2.9.0 makes one of them behind the first that is recomputed or left out of recompute: all
+parameters from there on are read in the state in front of it, where two come before it, else in none; only what stands
+behind the layers, the weight of the output layer with it, is read behind the last. What the stage returns waits for
+that where the last layer is the first that is recomputed (measured: ChatGLM and Llama).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+from swapconf.trace.launch_graph import DEPEND, LOAD, NO_NODE, STATE, TUPLE
+from swapconf.whatif.graph.asked import Asked
+from swapconf.whatif.graph.cell_states import CellStates
+from swapconf.whatif.graph.nodes import COPY, Nodes
+
+_KEPT = 2  # states in front of what is recomputed
+
+
+@dataclass(frozen=True)
+class LayerStates:
+    asked: Asked
+    nodes: Nodes
+    cells: CellStates
+
+    def tie(self) -> None:
+        if self.asked.is_mcore or not self.asked.is_pipelined:
+            return
+        states, loads = self._of_batches(STATE), self._of_batches(LOAD)
+        for batch, first in self._first().items():
+            if batch in states:
+                self._merge(batch, states[batch], loads[batch], first)
+
+    def _of_batches(self, primitive: str) -> dict[int, list[int]]:
+        """By micro-batch what reads parameters, or what these are read in, in the order of who reads first."""
+        reading, found = self.cells.reading, defaultdict[int, list[int]](list)
+        for node in sorted(reading, key=lambda one: reading[one][1]):
+            if self.nodes.primitive[node] == primitive:
+                found[reading[node][0]].append(node)
+        return found
+
+    def _first(self) -> dict[int, int]:
+        """By micro-batch the first kernel in a recomputed cell, or that is left out of recompute."""
+        asked, kernels = self.asked, self.asked.prepared.baseline.kernels
+        found: dict[int, int] = {}
+        for kernel, passing in enumerate(kernels.passing[: asked.run.count].tolist()):
+            batch = asked.run.batch_of_pass.get(passing)
+            if batch is None or batch in found or kernels.backward[kernel]:
+                continue
+            if asked.is_inside(kernel) or asked.is_excluded(kernel):
+                found[batch] = kernel
+        return found
+
+    def _merge(self, batch: int, states: list[int], loads: list[int], first: int) -> None:
+        reading, nodes, last = self.cells.reading, self.nodes, states[-1]
+        passing = self.asked.prepared.baseline.kernels.passing
+        before = [state for state in states[:-1] if reading[state][1] <= first]
+        mine = [one for one in loads if reading[one][1] < first and passing[reading[one][1]] == passing[first]]
+        is_called = self.asked.is_inside(first) and bool(mine)
+        is_kept = len(before) + is_called >= _KEPT
+        here = before[-1] if is_kept else NO_NODE
+        if is_kept and is_called:
+            here = nodes.add(STATE, (here, nodes.add(TUPLE, [self._read(one) for one in mine])))
+        for load in loads:
+            if reading[load][1] >= reading[last][1]:
+                self.cells.set(load, last)
+            elif not is_kept or reading[load][1] >= first:
+                self.cells.set(load, here)
+        self._join(last, here, [state for state in states[:-1] if not is_kept or state not in before])
+        is_last = passing[first] == self.asked.prepared.baseline.batches[batch][-1]
+        if not (is_last and (is_kept or not mine)):
+            self._release(last)
+
+    def _read(self, load: int) -> int:
+        """A parameter, or the copy of it that is read."""
+        users = self.asked.run.users[load]
+        return next((user for user in users if self.nodes.primitive[user] == COPY), load)
+
+    def _join(self, last: int, before: int, merged: list[int]) -> None:
+        """One state that is behind all that others are behind."""
+        inputs = self.nodes.inputs
+        inputs[last][0] = before
+        if self.nodes.primitive[inputs[last][1]] == TUPLE:
+            inputs[inputs[last][1]][:0] = [one for state in merged for one in inputs[inputs[state][1]]]
+
+    def _release(self, last: int) -> None:
+        """What the stage returns waits for it no more."""
+        for user in self.asked.run.users[last]:
+            if self.nodes.primitive[user] == DEPEND:
+                self.nodes.inputs[user] = [NO_NODE if given == last else given for given in self.nodes.inputs[user]]

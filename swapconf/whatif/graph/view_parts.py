@@ -1,0 +1,82 @@
+"""ASKED -> VIEWS that several products read, and that are several under a strategy.
+
+MindSpore makes one of equal views of several Linears where these are flagged alike: with the same prefetch or none, and
+the recompute of both or of neither excluded (measured with MindSpore 2.9.0, in ChatGLM and legacy Llama).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from swapconf.whatif.graph.asked import Asked
+from swapconf.whatif.graph.nodes import Nodes
+
+
+class _Flags(NamedTuple):
+    window: int
+    is_excluded: bool
+
+
+@dataclass
+class ViewParts:
+    """``of_window``: by row of the windows the view that is copied, ``of_product``: by view of the baseline and kernel
+    of a product the one that this reads. ``parted``: by such a view that of the baseline, ``readers``: what reads it.
+    """
+
+    asked: Asked
+    nodes: Nodes
+    of_window: dict[int, int] = field(default_factory=dict)
+    of_product: dict[tuple[int, int], int] = field(default_factory=dict)
+    parted: dict[int, int] = field(default_factory=dict)
+    readers: dict[int, list[int]] = field(default_factory=dict)
+
+    def has_parts(self, view: int) -> bool:
+        """Others read a part of its own of what the baseline has as one."""
+        return view in self._whole
+
+    @cached_property
+    def _whole(self) -> frozenset[int]:
+        return frozenset(self.parted.values())
+
+    def part(self) -> None:
+        run, nodes = self.asked.run, self.nodes
+        for kernel, flags in self._flagged():
+            view = run.node_of[kernel]
+            for flag in [one for one in dict.fromkeys(flags.values()) if one != self._named(kernel, flags)]:
+                mine = nodes.add(nodes.primitive[view], nodes.inputs[view], nodes.name[view])
+                self.parted[mine] = view
+                if flag.window >= 0:
+                    self.of_window[flag.window] = mine
+                products = [product for product, one in flags.items() if one == flag]
+                self.readers[mine] = [run.node_of[product] for product in products]
+                self.of_product |= {(view, product): mine for product in products}
+                for reader in self.readers[mine]:
+                    nodes.read_instead(reader, {view: mine})
+
+    def _flagged(self) -> Iterator[tuple[int, dict[int, _Flags]]]:
+        """Views with the flags of the products that read them, where these differ."""
+        asked, program, run = self.asked, self.asked.plan.program, self.asked.run
+        baseline, excluded = asked.prepared.baseline, asked.plan.marks.actions.excluded
+        read = (program.reader >= 0) & (program.reader < run.count) & (program.face >= 0) & ~program.again
+        read &= baseline.views[program.face] & baseline.kernels.backward[program.reader]
+        found: defaultdict[int, dict[int, _Flags]] = defaultdict(dict)
+        for use in np.flatnonzero(read).tolist():
+            product, view = run.forward_of.get(int(program.reader[use])), int(program.face[use])
+            if product is not None and run.node_of[view] in run.graph.inputs[run.node_of[product]]:
+                mine = _Flags(int(asked.windows.uses[use]), bool(excluded[program.site[use]]))
+                found[view].setdefault(product, mine)
+        for view, flags in found.items():
+            is_again = any(one in asked.again or asked.is_inside(one) for one in (view, *flags))
+            if len(set(flags.values())) > 1 and not is_again and view not in baseline.further_twins:
+                yield view, flags
+
+    def _named(self, view: int, flags: dict[int, _Flags]) -> _Flags:
+        """Those of the product that the view is named after."""
+        cell = self.asked.prepared.baseline.kernels.cell
+        return next((flag for one, flag in flags.items() if cell[one] == cell[view]), next(iter(flags.values())))
