@@ -98,10 +98,14 @@ class Asked:
 
     def returns_tuple(self, part: Part) -> bool:
         """Whether the recomputed cell of a part does."""
+        template = self._template(part)
+        is_mcore = template is not None and template.cell.endswith(_LAYERS)
+        return is_mcore and (self.type_of(part) == "" or self.type_of(part).endswith(_RETURN_TUPLES))
+
+    def type_of(self, part: Part) -> str:
+        """The class of the recomputed cell of a part; none for a layer, and of what the catalog does not know."""
         template, path = self._template(part), self.plan.marks.actions.cells[part.cell]
-        if template is None or not template.cell.endswith(_LAYERS):
-            return False
-        return path == "" or template.by_path[path].type.endswith(_RETURN_TUPLES)
+        return template.by_path[path].type if template is not None and path != "" else ""
 
     def is_whole(self, part: Part) -> bool:
         """Whether the recomputed cell of a part is a layer of mcore."""

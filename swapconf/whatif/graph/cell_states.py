@@ -5,8 +5,8 @@ something that is still to come writes, as a router that counts its tokens does.
 until late, so that the state behind it is that behind its call, where that returns a tuple (and is no Linear, nor, with
 the loss on this stage, of a feed-forward network); a cell that writes itself returns the state. Where any cell is
 recomputed, what is read in no state otherwise is read in that behind the embedding, the weight of the output layer with
-it. In steps of one micro-batch only with lazy inline (measured: DeepSeek-V3, Qwen3 and TeleChat3, with experts and
-without).
+it. With the loss on this stage and nothing that writes, whole layers and latent attentions are waited for. In steps of
+one micro-batch only with lazy inline (measured: DeepSeek-V3, Qwen3 and TeleChat3, with experts and without).
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from swapconf.whatif.graph.stage_ends import ends_in_loss
 
 _NOTHING_BEFORE = -1
 _EMBEDDING, _NETWORK, _LINEARS = "Embedding", "mlp", ("linear_", "eh_proj")
+_LATENT = "MLASelfAttention"
 _OUTPUT, _FIRST = "/output_layer-", "linear_fc1"
 _WRITES = (ASSIGNS, _EMBEDDING)  # tokens of experts; the norms of what it reads
 
@@ -152,8 +153,10 @@ class CellStates:
             if len(busy) and reads and is_handed:
                 batch, last = self.asked.run.batch_of_pass.get(number), int(busy[-1])
                 is_layer = self.asked.plan.marks.actions.cells[cell] == ""
+                is_attention = self.asked.type_of(Part(number, cell)).endswith(_LATENT)
                 if (
                     (is_layer and (self._returns_last_state or self._is_followed(number)))
+                    or (is_attention and self._returns_last_state)
                     or self.asked.prepared.baseline.layer_of(number) in self.asked.in_front_of_writing
                     or any(kernel > last and self._batch(kernel) == batch for kernel in self._effects)
                 ):
