@@ -19,6 +19,8 @@ from swapconf.whatif.site_actions import SiteActions
 from swapconf.whatif.sites import Sites
 from swapconf.whatif.spread import spread
 
+_PRODUCT = "matmul"  # of a Linear of legacy models
+
 
 def communicated(baseline: Baseline, sites: Sites, asked: Flags) -> Flags:
     """[kernels] ``asked``: [sites], and one more for none."""
@@ -59,11 +61,20 @@ def views_left_out(baseline: Baseline, sites: Sites, actions: SiteActions) -> li
 
 def gathered_once(baseline: Baseline, sites: Sites, actions: SiteActions, program: StrategyProgram) -> Ints:
     """[uses] the site whose swap moves what is read. What communication makes of equal views of several Linears is one,
-    and the flags of the Linear that it is named after count, as long as the recompute of both is alike (measured with
-    MindSpore 2.9.0: sequence parallelism of legacy Llama)."""
+    and the flags of the Linear that it is named after count, as long as the recompute of both is alike, and that of
+    their products (measured with MindSpore 2.9.0: sequence parallelism of legacy Llama)."""
     site, face = program.site, program.face
     own = sites.of_moved[face]
     sent = (face >= 0) & (site >= 0) & (own >= 0) & (baseline.kernels.stream[face] != 0) & (sites.of_node[face] < 0)
-    for flag in (actions.again, actions.excluded):
+    for flag in (actions.again, actions.excluded, _products_left_out(sites, actions)):
         sent &= flag[site] == flag[own]
     return np.where(sent, own, site)
+
+
+def _products_left_out(sites: Sites, actions: SiteActions) -> Flags:
+    """[sites], and one more: of Linears whose product is left out of recompute, which reads on the device."""
+    found = np.zeros(len(sites.names) + 1, dtype=np.bool_)
+    if actions.left_out:
+        products = ((layer, f"{path.rpartition('.')[0]}.{_PRODUCT}") for layer, path in sites.names)
+        found[:-1] = [product in actions.left_out for product in products]
+    return found

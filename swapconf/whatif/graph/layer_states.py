@@ -33,7 +33,7 @@ class LayerStates:
         states, loads = self._of_batches(STATE), self._of_batches(LOAD)
         for batch, first in self._first().items():
             if batch in states:
-                self._merge(batch, states[batch], loads[batch], first)
+                self._merge(batch, self._with_last(states[batch]), loads[batch], first)
 
     def _of_batches(self, primitive: str) -> dict[int, list[int]]:
         """By micro-batch what reads parameters, or what these are read in, in the order of who reads first."""
@@ -42,6 +42,12 @@ class LayerStates:
             if self.nodes.primitive[node] == primitive:
                 found[reading[node][0]].append(node)
         return found
+
+    def _with_last(self, states: list[int]) -> list[int]:
+        """In front of the last stage nothing is read in the last state, that the stage returns."""
+        run = self.asked.run
+        behind = (one for one in run.users[states[-1]] if run.graph.primitive[one] == STATE)
+        return [*states, *(one for one in behind if run.graph.inputs[one][0] == states[-1])]
 
     def _first(self) -> dict[int, int]:
         """By micro-batch the first kernel in a recomputed cell, or that is left out of recompute."""
@@ -56,23 +62,24 @@ class LayerStates:
         return found
 
     def _merge(self, batch: int, states: list[int], loads: list[int], first: int) -> None:
-        reading, nodes, last = self.cells.reading, self.nodes, states[-1]
+        place = {node: self.cells.reading[node][1] for node in (*states, *loads) if node in self.cells.reading}
+        nodes, last = self.nodes, states[-1]
         passing = self.asked.prepared.baseline.kernels.passing
-        before = [state for state in states[:-1] if reading[state][1] <= first]
-        mine = [one for one in loads if reading[one][1] < first and passing[reading[one][1]] == passing[first]]
+        before = [state for state in states[:-1] if place[state] <= first]
+        mine = [one for one in loads if place[one] < first and passing[place[one]] == passing[first]]
         is_called = self.asked.is_inside(first) and bool(mine)
         is_kept = len(before) + is_called >= _KEPT
         here = before[-1] if is_kept else NO_NODE
         if is_kept and is_called:
             here = nodes.add(STATE, (here, nodes.add(TUPLE, [self._read(one) for one in mine])))
         for load in loads:
-            if reading[load][1] >= reading[last][1]:
+            if last in place and place[load] >= place[last]:
                 self.cells.set(load, last)
-            elif not is_kept or reading[load][1] >= first:
+            elif not is_kept or place[load] >= first:
                 self.cells.set(load, here)
         self._join(last, here, [state for state in states[:-1] if not is_kept or state not in before])
         is_last = passing[first] == self.asked.prepared.baseline.batches[batch][-1]
-        if not (is_last and (is_kept or not mine)):
+        if last in place and not (is_last and (is_kept or not mine)):
             self._release(last)
 
     def _read(self, load: int) -> int:
