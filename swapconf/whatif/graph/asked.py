@@ -93,8 +93,11 @@ class Asked:
 
     def is_under(self, cell: int, kernel: int) -> bool:
         """What another stage sends stands in no cell, whichever reads it."""
-        is_own = self.prepared.baseline.kernels.primitive[kernel] not in POINT_TO_POINT
-        return cell != NO_CELL and is_own and bool(self.plan.marks.covered.under[cell, kernel])
+        return (
+            cell != NO_CELL
+            and self.prepared.baseline.kernels.primitive[kernel] not in POINT_TO_POINT
+            and bool(self.plan.marks.covered.under[cell, kernel])
+        )
 
     def returns_tuple(self, part: Part) -> bool:
         """Whether the recomputed cell of a part does."""
@@ -154,8 +157,7 @@ class Asked:
 
     def is_asked_for(self, kernel: int) -> bool:
         """To run again by itself, whether a gradient needs that or not."""
-        site = self.plan.marks.sites.of_node[kernel]
-        return bool(self.plan.marks.actions.again[site]) and not self.is_inside(kernel)
+        return not self.is_inside(kernel) and bool(self.plan.marks.actions.again[self.plan.marks.sites.of_node[kernel]])
 
     def is_inside(self, kernel: int) -> bool:
         """Stands in a recomputed cell, whether it runs again or not."""
@@ -255,8 +257,10 @@ class Asked:
 
     def shared_part(self, kernel: int, part: Part) -> Part:
         """The recomputed cell of a layer in which a shared kernel stands."""
-        layer = self.prepared.baseline.layer_of(part.passing) if part.passing >= 0 else ""
-        return Part(part.passing, self.shared_cell(kernel, layer))
+        return Part(
+            part.passing,
+            self.shared_cell(kernel, self.prepared.baseline.layer_of(part.passing) if part.passing >= 0 else ""),
+        )
 
     def shared_cell(self, kernel: int, layer: str) -> int:
         """The same by the name of the layer; `NO_CELL` for none."""

@@ -19,6 +19,7 @@ from swapconf.whatif.graph.cell_states import CellStates
 from swapconf.whatif.graph.nodes import COPY, Nodes
 
 _KEPT = 2  # states in front of what is recomputed
+_NEVER = 1 << 60
 
 
 @dataclass(frozen=True)
@@ -63,24 +64,30 @@ class LayerStates:
 
     def _merge(self, batch: int, states: list[int], loads: list[int], first: int) -> None:
         place = {node: self.cells.reading[node][1] for node in (*states, *loads) if node in self.cells.reading}
-        nodes, last = self.nodes, states[-1]
-        passing = self.asked.prepared.baseline.kernels.passing
+        passing, last = self.asked.prepared.baseline.kernels.passing, states[-1]
         before = [state for state in states[:-1] if place[state] <= first]
-        mine = [one for one in loads if place[one] < first and passing[place[one]] == passing[first]]
-        is_called = self.asked.is_inside(first) and bool(mine)
-        is_kept = len(before) + is_called >= _KEPT
-        here = before[-1] if is_kept else NO_NODE
-        if is_kept and is_called:
-            here = nodes.add(STATE, (here, nodes.add(TUPLE, [self._read(one) for one in mine])))
-        for load in loads:
-            if last in place and place[load] >= place[last]:
-                self.cells.set(load, last)
-            elif not is_kept or place[load] >= first:
-                self.cells.set(load, here)
-        self._join(last, here, [state for state in states[:-1] if not is_kept or state not in before])
-        is_last = passing[first] == self.asked.prepared.baseline.batches[batch][-1]
-        if last in place and not (is_last and (is_kept or not mine)):
+        ahead = [one for one in loads if place[one] < first]
+        mine = [one for one in ahead if passing[place[one]] == passing[first]]
+        called = mine if self.asked.is_inside(first) else []
+        is_kept = len(before) + bool(called) >= _KEPT
+        here = self._behind(before[-1], called) if is_kept else NO_NODE
+        end = place.get(last, _NEVER)
+        self._read_in(here, loads[len(ahead) if is_kept else 0 :])
+        self._read_in(last, [one for one in loads if place[one] >= end])
+        self._join(last, here, states[len(before) if is_kept else 0 : -1])
+        is_last = passing[first] == self.asked.prepared.baseline.batches[batch][-1] and (is_kept or not mine)
+        if last in place and not is_last:
             self._release(last)
+
+    def _read_in(self, state: int, loads: list[int]) -> None:
+        for load in loads:
+            self.cells.set(load, state)
+
+    def _behind(self, state: int, loads: list[int]) -> int:
+        """The state behind what is read in one; that itself, where nothing is."""
+        if not loads:
+            return state
+        return self.nodes.add(STATE, (state, self.nodes.add(TUPLE, [self._read(one) for one in loads])))
 
     def _read(self, load: int) -> int:
         """A parameter, or the copy of it that is read."""
