@@ -294,9 +294,11 @@ class _Rank:
 
     def _memory(self, found: Prediction, strategy: Strategy) -> RankMemory:
         """By what `check` says of a strategy, too."""
-        memory, is_alone = RankMemory.of(found), self._study.config.runtime.stand_alone
+        memory = RankMemory.of(found)
+        if self._study.config.runtime.stand_alone:
+            return memory
         is_stopped = any(stop.stage == self.stage for stop in stops(strategy, self._study.versions))
-        return replace(memory, crashes=True) if is_stopped and not is_alone else memory
+        return replace(memory, crashes=True) if is_stopped else memory
 
     def predict(self, strategy: Strategy) -> tuple[Prediction, Launched]:
         prepared, one = self.baselines.prepared(strategy.network), self.baselines.one_step(strategy.network)

@@ -299,12 +299,10 @@ def _casts_known(baseline: Baseline, sites: Sites, actions: SiteActions) -> Flag
     kernels, is_cast = baseline.kernels, baseline.kernels.primitives == "Cast"
     of_casts = is_cast & baseline.read_by(is_cast & ~kernels.backward)
     found = np.zeros(len(kernels), dtype=np.bool_)
-    known, nodes = np.unique(sites.of_node, return_index=True)
-    at = {sites.names[site][0]: int(kernels.layer[node]) for site, node in zip(known, nodes, strict=True) if site >= 0}
-    firsts = [(layer, path) for layer, path in sites.names if path.endswith(_FIRST_OF_MLP) and layer in at]
+    firsts = [name for name in sites.names if name[1].endswith(_FIRST_OF_MLP)]
     if firsts:
-        asked = (sites.row_of[name] for name in firsts)
-        alone = [name for name, site in zip(firsts, asked, strict=True) if _is_alone(actions, site)]
+        at = {name: row for row, name in enumerate(baseline.layers.names)}
+        alone = [name for name in firsts if _is_alone(actions, sites.row_of[name])]
         found |= is_cast & (kernels.layer > max((at[layer] for layer, _ in alone), default=-1))
         behind = [(layer, f"{path.removesuffix(_FIRST_OF_MLP)}{_READS_FIRST}") for layer, path in alone]
         kept = (at[name[0]] for name in behind if name not in actions.left_out)

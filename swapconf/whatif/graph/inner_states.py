@@ -149,8 +149,7 @@ class InnerStates:
         if run.graph.primitive[view] not in VIEWS or asked.is_whole(part) or not asked.returns_tuple(part):
             return False
         made = run.kernel_of.get(run.source(run.graph.inputs[view][0])[0], -1)
-        is_called = baseline.is_accumulated
-        if made < 0 or made in asked.again or not is_called:
+        if made < 0 or made in asked.again or not baseline.is_accumulated:
             return False
         home = self.asked.home(run.kernel_of[view])
         return home.endswith(_PRODUCTS) and home == self.asked.home(made) != self.asked.home(kernel)

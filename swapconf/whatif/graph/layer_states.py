@@ -31,8 +31,11 @@ class LayerStates:
     def tie(self) -> None:
         if self.asked.is_mcore or not self.asked.is_pipelined:
             return
+        firsts = self._first()
+        if not firsts:
+            return
         states, loads = self._of_batches(STATE), self._of_batches(LOAD)
-        for batch, first in self._first().items():
+        for batch, first in firsts.items():
             if batch in states:
                 self._merge(batch, self._with_last(states[batch]), loads[batch], first)
 
@@ -54,6 +57,8 @@ class LayerStates:
         """By micro-batch the first kernel in a recomputed cell, or that is left out of recompute."""
         asked, kernels = self.asked, self.asked.prepared.baseline.kernels
         found: dict[int, int] = {}
+        if not (asked.plan.marks.actions.cells or asked.plan.marks.actions.excluded.any()):
+            return found
         for kernel, passing in enumerate(kernels.passing[: asked.run.count].tolist()):
             batch = asked.run.batch_of_pass.get(passing)
             if batch is None or batch in found or kernels.backward[kernel]:

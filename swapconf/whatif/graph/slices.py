@@ -76,14 +76,19 @@ class Slices:
 
     @cached_property
     def _gathering_cells(self) -> frozenset[str]:
-        kernels = self.asked.prepared.baseline.kernels
-        gathers = (kernels.primitives == GATHER) & ~kernels.backward & (kernels.passing >= 0)
-        return frozenset(kernels.cell[kernel] for kernel in np.flatnonzero(gathers).tolist())
+        cells = self.asked.prepared.baseline.kernels.cell
+        return frozenset(cells[kernel] for kernel in self._of_forward(GATHER))
 
     @cached_property
     def _reduces(self) -> bool:
+        return bool(self._of_forward(_REDUCES))
+
+    def _of_forward(self, primitive: str) -> list[int]:
+        """Kernels of the forward pass."""
         kernels = self.asked.prepared.baseline.kernels
-        return bool(((kernels.primitives == _REDUCES) & ~kernels.backward & (kernels.passing >= 0)).any())
+        mine = (kernels.primitives == primitive) & ~kernels.backward & (kernels.passing >= 0)
+        found: list[int] = np.flatnonzero(mine).tolist()
+        return found
 
     def gathered(self, seen: int, gate: int, row: int) -> int:
         """``seen``: the value behind the barrier of a call, if there is one."""

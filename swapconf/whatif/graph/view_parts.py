@@ -47,8 +47,8 @@ class ViewParts:
     def part(self) -> None:
         run, nodes = self.asked.run, self.nodes
         for kernel, flags in self._flagged():
-            view = run.node_of[kernel]
-            for flag in [one for one in dict.fromkeys(flags.values()) if one != self._named(kernel, flags)]:
+            view, named = run.node_of[kernel], self._named(kernel, flags)
+            for flag in [one for one in dict.fromkeys(flags.values()) if one != named]:
                 mine = nodes.add(nodes.primitive[view], nodes.inputs[view], nodes.name[view])
                 self.parted[mine] = view
                 if flag.window >= 0:
