@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import inf
 from typing import Any
 
+from swapconf.plan.every import every_plan
 from swapconf.plan.guess import Guess
 from swapconf.plan.halving import fewest_slow
 from swapconf.plan.judge import NOISE, Judge, Scored
@@ -22,6 +23,7 @@ _Move = tuple[Any, Any]  # (layers, mode), (layer, layer), (layers, places) or (
 _QUIET = 20  # times that nothing new was found to ask
 _SETTLED, _IN_A_ROW = 6, 2  # plans that are asked for in MindSpore's own order, at most, and one after the other
 _EQUAL = 0.0001  # of a step: nothing that much faster is worth looking for
+_THOROUGH = 12  # times as many plans as a search may ask for are asked for where a hair is missing
 _GOOD, _CANDIDATES, _AT_ONCE, _HOPEFUL, _ROUNDS = 8, 150, 8, 40, 3
 
 
@@ -53,7 +55,13 @@ class Search:
         self._unsettled, self._sure_us = _SETTLED, inf
 
     def run(self, most: int, also: Iterable[Plan] = ()) -> Scored:
-        """``most``: how many plans may be asked for. ``also``: plans to start from, as well as those that it makes."""
+        """The best plan, or where none fits what is least over.
+
+        Args:
+            most: How many plans may be asked for. Where the best misses the budget by a hair they may be 12 times as
+                many, if all plans there are of the modes are no more.
+            also: Plans to start from, as well as those that it makes.
+        """
         stop = self._judge.asked + most
         starts = sorted(
             (scored for plan in self._starts(also) if (scored := self._scored(plan)) is not None),
@@ -70,7 +78,20 @@ class Search:
         self._promising(self._judge.asked + 4 * (stop - self._judge.asked) // 5)
         self._shaken(stop)
         assert self.best is not None
+        if not self.best.fits and self.best.over_bytes <= NOISE * self._judge.limits.usable_bytes:
+            self._every(_THOROUGH * most)
         return self.best
+
+    def _every(self, most: int) -> None:
+        """Whether the last 0.1 % of a budget suffices is up to how blocks happen to lie, of which nothing near tells
+        anything: all plans are asked for, the fastest first, until one fits."""
+        costs: dict[Plan, float] = {}
+        for plan in every_plan(self._judge, self._modes, most):
+            costs[plan] = self._judge.cost_us(plan)
+            self._progress(self._judge.asked)
+        for plan in sorted(costs, key=lambda known: costs[known]):
+            if self._note(self._judge.score(plan)).fits:
+                break
 
     def _settle(self) -> None:
         """Ask for the best in MindSpore's own order, where it is faster than what was; the search goes on by what that

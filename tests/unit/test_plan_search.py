@@ -7,15 +7,17 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from swapconf.plan.judge import NOISE, Judge, Scored
 from swapconf.plan.limits import Limits
-from swapconf.plan.modes import KEEP, RECOMPUTED, Atom, Mode
+from swapconf.plan.modes import KEEP, RECOMPUTED, Atom, Mode, Plan
 from swapconf.plan.planned import Verdict, plan
 from swapconf.plan.search import Search
 from tests.helpers import ROOT
+from tests.unit.networks import config
 from tests.unit.planning import MadeUp, made_up_judge, real_judge
 
 MODES: list[Mode] = [
@@ -97,6 +99,34 @@ def test_where_nothing_fits_the_least_that_is_over_is_found() -> None:
     found = Search(nothing, MODES).run(300)
     assert not found.fits
     assert found.over_bytes == min(nothing.score(plan).over_bytes for plan in itertools.product(MODES, repeat=3))
+
+
+def _a_hair_over(lucky: Plan) -> MadeUp:
+    """All plans take 9000 bytes with fragments, but one takes less by one."""
+
+    def fragments(rank: int, key: Any) -> int:
+        return 9000 - made.evaluate(config(4), [key]).ranks[0].used_peak_bytes - int(key[-1] == lucky)
+
+    made = MadeUp(1, fragments=fragments)
+    return made
+
+
+def test_where_a_hair_is_missing_all_plans_are_asked_for_if_these_are_few() -> None:
+    lucky = (MODES[4], MODES[0], MODES[3], MODES[2])
+    limits = Limits(budget_bytes=9009, workspace_bytes=(10,))
+    found = Search(made_up_judge(4, max_entries=99, evaluator=_a_hair_over(lucky)).under(limits), MODES).run(60)
+    assert found.plan == lucky
+    assert found.fits
+
+
+@pytest.mark.parametrize(("budget_bytes", "layers"), [(8999, 4), (9009, 8)], ids=["more is missing", "too many plans"])
+def test_else_a_search_keeps_to_what_it_may_ask_for(budget_bytes: int, layers: int) -> None:
+    lucky = (MODES[4], MODES[0], MODES[3], MODES[2])
+    limits = Limits(budget_bytes=budget_bytes, workspace_bytes=(10,))
+    judge = made_up_judge(layers, max_entries=99, evaluator=_a_hair_over(lucky)).under(limits)
+    before = judge.asked
+    assert not Search(judge, MODES).run(60).fits
+    assert judge.asked - before <= 60
 
 
 # --- the same input, the same plan ------------------------------------------------------------------------------------
