@@ -2,8 +2,10 @@
 """The search of `swapconf plan` against all plans of a small model, each asked for: how often it finds the best one.
 
     python scripts/evidence/plan_exhaustive.py TRACES CONFIG [--set PATH=VALUE ...] [--modes 8] [--known FILE]
+    python scripts/evidence/plan_exhaustive.py --seed 1 --keep DIR [--only FAMILY] [--modes 8]
 
-TRACES is the folder of a dry run without swap and recompute (`dryrun --keep`), with `rank_N` below. Every plan that
+TRACES is the folder of a dry run without swap and recompute (`dryrun --keep`), with `rank_N` below. With --seed the
+models are the random ones of plans.py, whose baselines are made in DIR where they are not there. Every plan that
 gives each layer one of the modes is evaluated with the link as told and a slower one; then, for budgets at even
 distances from the lowest that any plan fits in, the fastest that fits is compared with what the search finds. A
 difference of less than 0.05 % of the step is none. The search may also change prefetches, so it can find a faster plan;
@@ -19,10 +21,14 @@ import os
 import pickle
 import re
 import time
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+import plans
+from agreement_cases import document
+from agreement_cases import study as study_of
 
 from swapconf.config import overrides
 from swapconf.config.config import Config
@@ -52,6 +58,7 @@ MODES = {
     ),
     3: ("", "recompute attention + recompute feed_forward", "swap layer (20)"),
 }
+_MCORE = {"attention": "self_attention", "feed_forward": "mlp", "attention_norm": "input_layernorm"}  # of the same cell
 _ATOM = re.compile(r"(recompute|swap) (\S+)(?: \((\d+)\))?")
 
 
@@ -105,26 +112,54 @@ class OnMachine:
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("traces", type=Path)
-    options.add_argument("config", type=Path)
+    options.add_argument("traces", type=Path, nargs="?")
+    options.add_argument("config", type=Path, nargs="?")
     options.add_argument("--set", action="append", default=[], dest="changes", metavar="PATH=VALUE")
+    options.add_argument("--seed", type=int, help="random models, instead of TRACES and CONFIG")
+    options.add_argument("--keep", type=Path, help="with --seed: folder for traces")
+    options.add_argument("--only", action="append", default=[], metavar="FAMILY", help="with --seed: families")
     options.add_argument("--modes", type=int, choices=sorted(MODES), default=8)
     options.add_argument("--known", type=Path)
     options.add_argument("--most", type=int, default=800, help="plans that the search may ask for")
     options.add_argument("--budgets", type=int, default=20)
-    options.add_argument("--hardware", default="ascend_910b2")
+    options.add_argument("--hardware", default=plans.HARDWARE)
     options.add_argument("--slower-link", type=float, default=0.3)
     given = options.parse_args()
-    study = study_for_check(overrides.of_file(str(given.config), given.changes), os.environ)
+    if given.seed is not None and given.keep is not None:
+        for traces, judged in _drawn(given):
+            _with_both_links(given, traces, judged)
+    elif given.traces and given.config:
+        _with_both_links(
+            given, given.traces, study_for_check(overrides.of_file(str(given.config), given.changes), os.environ)
+        )
+    else:
+        options.error("TRACES and CONFIG, or --seed and --keep")
+
+
+def _drawn(given: argparse.Namespace) -> Iterator[tuple[Path, Study]]:
+    """Traces and studies of the random models."""
+    given.keep.mkdir(parents=True, exist_ok=True)
+    for family, stages in plans.SHAPES:
+        if not given.only or family in given.only:
+            shape = plans.drawn(given.seed, family, stages)
+            traces = given.keep / f"{given.seed}-{family}-pp{stages}"
+            plans.baselines(argparse.Namespace(keep=given.keep, jobs=1), shape, traces)
+            print(shape.layout)
+            yield traces, study_of(document(shape))
+
+
+def _with_both_links(given: argparse.Namespace, traces: Path, study: Study) -> None:
+    assert study.network is not None
     card = hardware.load(given.hardware)
     slower = card.having("host_link_gbps", card.value("host_link_gbps") * (1 - given.slower_link), "slower")
-    folders = sorted(given.traces.glob("rank_*"), key=lambda folder: int(folder.name[5:]))
+    folders = sorted(traces.glob("rank_*"), key=lambda folder: int(folder.name[5:]))
     known = Known(evaluator=Evaluator(folders, study, [Machine(hardware=card), Machine(hardware=slower)]))
     if given.known and given.known.exists():
         known.found, known.pools = pickle.loads(given.known.read_bytes())
-    modes = [mode_of(text) for text in MODES[given.modes]]
+    names = {} if "attention" in study.network.layers[0].template.by_path else _MCORE
+    modes = [mode_of(text, names) for text in MODES[given.modes]]
     for machine, link in enumerate(("the link as told", f"the link {given.slower_link:.0%} slower")):
-        print(f"{given.traces.name}, {given.modes} modes, {link}", flush=True)
+        print(f"{traces.name}, {given.modes} modes, {link}", flush=True)
         judge = judge_of(known, study, machine, 1 << 62)
         start = time.process_time()
         everything = list(_every(judge, study, modes))
@@ -136,12 +171,16 @@ def main() -> None:
             given.known.write_bytes(pickle.dumps((known.found, known.pools)))
 
 
-def mode_of(text: str) -> Mode:
-    """The mode that `modes.told` tells so."""
+def mode_of(text: str, names: Mapping[str, str]) -> Mode:
+    """The mode that `modes.told` tells so. ``names``: of the operators, where they have others."""
     return frozenset(
-        Atom("swap" if kind == "swap" else "recompute", "" if path == "layer" else path, int(prefetch or 0))
+        Atom("swap" if kind == "swap" else "recompute", _path(path, names), int(prefetch or 0))
         for kind, path, prefetch in _ATOM.findall(text)
     )
+
+
+def _path(told: str, names: Mapping[str, str]) -> str:
+    return "" if told == "layer" else names.get(told, told)
 
 
 def judge_of(known: Known, study: Study, machine: int, budget_bytes: int) -> Judge:

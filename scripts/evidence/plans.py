@@ -135,8 +135,8 @@ def _plans(options: argparse.Namespace, family: str, stages: int, failed: list[s
     traces = options.keep / name
     if options.kept and not all((options.keep / f"{name}-{kind}.json").exists() for kind in ("none", "lowest")):
         return
-    top = _asked(options, drawn_shape, traces, _LARGE, f"{name}-none", "--keep", str(traces))["needed_bytes"]
-    lowest = _asked(options, drawn_shape, traces, _SMALL, f"{name}-lowest", "--from", str(traces))
+    top = baselines(options, drawn_shape, traces)["needed_bytes"]
+    lowest = asked(options, drawn_shape, traces, _SMALL, f"{name}-lowest", "--from", str(traces))
     low = lowest["needed_bytes"]
     budgets: dict[float | str, int] = {share: int(low + (top - low) * share) for share in SHARES}
     if top * SHARES[0] > low:
@@ -146,7 +146,7 @@ def _plans(options: argparse.Namespace, family: str, stages: int, failed: list[s
         if options.kept and not any((options.keep / f"{name}-{share}{end}").exists() for end in (".json", FAILED)):
             continue
         try:
-            found = _asked(
+            found = asked(
                 options, drawn_shape, traces, f"{budget}B", f"{name}-{share}", "--from", str(traces), "--confirm"
             )
         except RuntimeError as error:
@@ -162,7 +162,12 @@ def _plans(options: argparse.Namespace, family: str, stages: int, failed: list[s
         )
 
 
-def _asked(
+def baselines(options: argparse.Namespace, drawn_shape: Shape, traces: Path) -> dict[str, Any]:
+    """Leaves the traces of a shape without a strategy in a folder; what `asked` gives of a plan that needs nothing."""
+    return asked(options, drawn_shape, traces, _LARGE, f"{traces.name}-none", "--keep", str(traces))
+
+
+def asked(
     options: argparse.Namespace, drawn_shape: Shape, traces: Path, budget: str, name: str, *more: str
 ) -> dict[str, Any]:
     """What the command prints; from the folder where it was asked before."""
