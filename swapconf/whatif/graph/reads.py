@@ -16,13 +16,11 @@ from swapconf.whatif.parted import others
 
 @dataclass
 class Reads:
-    """``dropped``: by copy of a weight that is left out what it copied. ``parted``: by kernel that the model would make
-    again a view of its own."""
+    """``dropped``: by copy of a weight that is left out what it copied."""
 
     again: Again
     views: ViewParts
     dropped: dict[int, int] = field(default_factory=dict)
-    parted: dict[int, int] = field(default_factory=dict)
 
     @cached_property
     def twins(self) -> dict[int, int]:
@@ -166,7 +164,7 @@ class Reads:
     def _restored(self, twin: int, node: int) -> int:
         """What the forward pass made, in place of what the model would make again."""
         barrier = self._barrier_in_front(node)
-        node = self.parted.get(twin, self.again.asked.run.node_of[self.again.asked.restored[twin]])
+        node = self.views.of_twin.get(twin, self.again.asked.run.node_of[self.again.asked.restored[twin]])
         return self.again.ties.behind_barrier(node, barrier)
 
     def _barrier_in_front(self, node: int) -> int:

@@ -101,7 +101,6 @@ class _Building:
     def graph(self) -> StrategyGraph:
         self._tables.part()
         self._gates.part_excluded()
-        self._part_views()
         self._views.part()
         self._drop_copies()
         self._read_output_weight_once()
@@ -159,22 +158,6 @@ class _Building:
         for other in merged:
             for user in run.users[other]:
                 self._nodes.read_instead(user, merged)
-
-    def _part_views(self) -> None:
-        """A view of several products, of which the recompute of some is excluded, is one for these and one for others,
-        which MindSpore no longer takes for the same."""
-        run, nodes, baseline = self._run, self._nodes, self._asked.prepared.baseline
-        for first, further in baseline.further_twins.items():
-            kept = {twin: self._asked.restored[twin] for twin in (first, *further) if twin in self._asked.restored}
-            if not 0 < len(kept) <= len(further) or max(kept.values()) >= run.count:
-                continue
-            (view, *_) = map(run.node_of.__getitem__, kept.values())
-            mine = nodes.add(nodes.primitive[view], nodes.inputs[view], nodes.name[view])
-            self._reads.parted |= dict.fromkeys(kept, mine)
-            cells = {baseline.kernels.cell[twin] for twin in kept}
-            for user in run.users[view]:
-                if user in run.kernel_of and baseline.kernels.cell[run.kernel_of[user]] in cells:
-                    nodes.read_instead(user, {view: mine})
 
     def _drop_copies(self) -> None:
         """A norm in a recomputed cell reads its weight itself, not the copy that is made for the backward pass."""

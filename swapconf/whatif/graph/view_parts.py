@@ -1,13 +1,14 @@
 """ASKED -> VIEWS that several products read, and that are several under a strategy.
 
 MindSpore makes one of equal views of several Linears where these are flagged alike: with the same prefetch or none, and
-the recompute of both or of neither excluded (measured with MindSpore 2.9.0, in ChatGLM and legacy Llama).
+the recompute of both or of neither excluded (measured with MindSpore 2.9.0, in ChatGLM and legacy Llama; of views that
+the model itself makes again in mcore).
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
@@ -27,6 +28,7 @@ class _Flags(NamedTuple):
 class ViewParts:
     """``of_window``: by row of the windows the view that is copied, ``of_product``: by view of the baseline and kernel
     of a product the one that this reads. ``parted``: by such a view that of the baseline, ``readers``: what reads it.
+    ``of_twin``: by kernel with which the model makes a view again, but for what a strategy excludes, what is read instead.
     """
 
     asked: Asked
@@ -35,6 +37,7 @@ class ViewParts:
     of_product: dict[tuple[int, int], int] = field(default_factory=dict)
     parted: dict[int, int] = field(default_factory=dict)
     readers: dict[int, list[int]] = field(default_factory=dict)
+    of_twin: dict[int, int] = field(default_factory=dict)
 
     def has_parts(self, view: int) -> bool:
         """Others read a part of its own of what the baseline has as one."""
@@ -45,19 +48,38 @@ class ViewParts:
         return frozenset(self.parted.values())
 
     def part(self) -> None:
-        run, nodes = self.asked.run, self.nodes
+        self._part_made_again()
+        run = self.asked.run
         for kernel, flags in self._flagged():
             view, named = run.node_of[kernel], self._named(kernel, flags)
             for flag in [one for one in dict.fromkeys(flags.values()) if one != named]:
-                mine = nodes.add(nodes.primitive[view], nodes.inputs[view], nodes.name[view])
-                self.parted[mine] = view
+                products = [product for product, one in flags.items() if one == flag]
+                readers = [run.node_of[product] for product in products]
+                mine = self._second(view, readers)
+                self.parted[mine], self.readers[mine] = view, readers
                 if flag.window >= 0:
                     self.of_window[flag.window] = mine
-                products = [product for product, one in flags.items() if one == flag]
-                self.readers[mine] = [run.node_of[product] for product in products]
                 self.of_product |= {(view, product): mine for product in products}
-                for reader in self.readers[mine]:
-                    nodes.read_instead(reader, {view: mine})
+
+    def _part_made_again(self) -> None:
+        """Of a view that the model makes again for several products, and of which the recompute of some is excluded."""
+        run, baseline = self.asked.run, self.asked.prepared.baseline
+        cell = baseline.kernels.cell
+        for first, further in baseline.further_twins.items():
+            kept = {twin: self.asked.restored[twin] for twin in (first, *further) if twin in self.asked.restored}
+            if not 0 < len(kept) <= len(further) or max(kept.values()) >= run.count:
+                continue
+            view, cells = run.node_of[next(iter(kept.values()))], {cell[twin] for twin in kept}
+            readers = [user for user in run.users[view] if user in run.kernel_of and cell[run.kernel_of[user]] in cells]
+            self.of_twin |= dict.fromkeys(kept, self._second(view, readers))
+
+    def _second(self, view: int, readers: Iterable[int]) -> int:
+        """One more of a view, which these read instead."""
+        nodes = self.nodes
+        mine = nodes.add(nodes.primitive[view], nodes.inputs[view], nodes.name[view])
+        for reader in readers:
+            nodes.read_instead(reader, {view: mine})
+        return mine
 
     def _flagged(self) -> Iterator[tuple[int, dict[int, _Flags]]]:
         """Views with the flags of the products that read them, where these differ."""
