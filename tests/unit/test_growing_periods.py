@@ -65,6 +65,29 @@ def test_passes_are_gone_through_although_launches_that_are_near_each_other_chan
     assert [period.length for period in found] == [16, 16]
 
 
+@pytest.mark.parametrize(
+    ("small", "big", "fewer", "more"),
+    [
+        ("wwwwtxyz", "txyzwwwwww", "wwww", "wwwwww"),  # as copies of weights on the last stage of Qwen2.5 32B
+        ("wwwwtSRC", "SRCwwwwwwt", "wwww", "wwwwww"),  # as those on a middle stage of GLM-4 9B
+    ],
+)
+def test_few_launches_are_more_among_some_that_stand_in_another_order(
+    small: str, big: str, fewer: str, more: str
+) -> None:
+    head, tail = f"<{LAYER * 2}", f"!{LAYER.upper() * 2}>"
+    longer, longer_tail = f"<{LAYER * 3}", f"!{LAYER.upper() * 3}>"
+    ones, twos = periods(f"{head}{small}{tail}", f"{longer}{big}{longer_tail}")
+    assert [period.length for period in twos] == [16, 2, 16]
+    assert f"{head}{small}{tail}"[ones[1].low : ones[1].high] == fewer
+    assert f"{longer}{big}{longer_tail}"[twos[1].low : twos[1].high] == more
+
+
+def test_what_stands_in_another_order_and_is_more_than_once_more_is_no_period() -> None:
+    with pytest.raises(CannotGrow):
+        periods(f"<{LAYER * 2}wwwtSRC!{LAYER.upper() * 2}>", f"<{LAYER * 3}SRCwwwwwvt!{LAYER.upper() * 3}>")
+
+
 def test_two_steps_launch_the_same_but_for_the_order_of_neighbours() -> None:
     assert launch_the_same("abcdef", "abdcef")
     assert launch_the_same("abcdef", "fabcde")

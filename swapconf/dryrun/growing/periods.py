@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swapconf.dryrun.growing.reason import CannotGrow
-from swapconf.dryrun.growing.shuffles import SEEN, alike, are_alike, reach, shuffled
+from swapconf.dryrun.growing.shuffles import SEEN, alike, are_alike, reach, shuffled, with_more
 from swapconf.trace.columns import Ints
 from swapconf.words.phrases import phrase
 
@@ -26,6 +26,7 @@ _ROW = 8  # launches that are alike in a row are so for a reason
 # where both part behind the end of a period: so many launches before, each found again so many times, tell how long it
 # is; so many lengths are tried
 _NEAR, _OFTEN, _LIKELY = 256, 16, 8
+_MOVED = 8  # launches that are more among such as stand in another order
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,18 +69,23 @@ def periods(small: Sequence[Hashable], big: Sequence[Hashable]) -> tuple[tuple[P
             if moved and reach(one[here:], two[there:]) >= seen:
                 here, there = here + moved, there + moved
                 continue
-        if not length:
-            raise CannotGrow(
-                phrase(
-                    "the step with more layers is not that with fewer, repeated (launch {launch} of {count})",
-                    launch=there + 1,
-                    count=len(two),
+        if length:
+            here, there = here - back, there - back + length
+            ends = _end_of(two[there - length : there], one, here, fewer) or here, there
+        else:
+            found = _added_among(one, two, here, there, fewer)
+            if found is None:
+                raise CannotGrow(
+                    phrase(
+                        "the step with more layers is not that with fewer, repeated (launch {launch} of {count})",
+                        launch=there + 1,
+                        count=len(two),
+                    )
                 )
-            )
-        here, there = here - back, there - back
-        fewer.append(_period(one, here, length, fewer))
-        there += length
-        more.append(_period(two, there, length, more))
+            moved, length, ends = found
+            here, there = here + moved, there + moved + length
+        fewer.append(_period(one, ends[0], length, fewer))
+        more.append(_period(two, ends[1], length, more))
 
 
 def launch_the_same(one: Sequence[Hashable], two: Sequence[Hashable]) -> bool:
@@ -119,6 +125,35 @@ def _added_before(one: Ints, two: Ints, here: int, there: int, floor: int) -> tu
                 seen = reach(one[here - back :], two[there - back + length :]) - back
                 best = max(best, (seen, -back, length))
     return best[0], -best[1], best[2]
+
+
+def _added_among(
+    one: Ints, two: Ints, here: int, there: int, before: Sequence[Period]
+) -> tuple[int, int, tuple[int, int]] | None:
+    """(how far both are alike but for the order and what was added, how much that is, where it ends in either), where
+    few launches are more among some that stand in another order, as copies of weights around a ``Receive``."""
+    for length in range(1, _MOVED + 1):
+        for moved in with_more(one[here:], two[there:], length):
+            stop = there + moved + length
+            rest = np.sort(two[there:stop]).tolist()
+            for code in one[here : here + moved].tolist():
+                rest.remove(code)
+            for end in range(stop, there + 2 * length - 1, -1):
+                row = two[end - length : end]
+                ends = _end_of(row, one, here + moved, before)
+                if ends and sorted(row.tolist()) == rest and np.array_equal(row, two[end - 2 * length : end - length]):
+                    if reach(one[here + moved :], two[stop:]) >= _ROW:
+                        return moved, length, (ends, end)
+                    break
+    return None
+
+
+def _end_of(added: Ints, one: Ints, here: int, before: Sequence[Period]) -> int:
+    """Where the run with fewer layers launches last what the other one launches once more: here, or where both have the
+    same in another order, some way before; 0: nowhere."""
+    floor = before[-1].high if before else 0
+    ends = range(here, floor + len(added) - 1, -1)
+    return next((end for end in ends if np.array_equal(one[end - len(added) : end], added)), 0)
 
 
 def _lengths(codes: Ints, low: int, high: int) -> list[int]:

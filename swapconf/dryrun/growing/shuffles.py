@@ -8,6 +8,7 @@ stretch of one has the launches of the same stretch of the other, each as often.
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -26,17 +27,24 @@ def alike(one: Ints, two: Ints, most: int | None = None) -> int:
 
 def shuffled(one: Ints, two: Ints) -> int:
     """The length of the shortest stretch at the begin of both that has the same launches in another order; 0: none."""
+    return next(with_more(one, two, 0), 0)
+
+
+def with_more(one: Ints, two: Ints, more: int) -> Iterator[int]:
+    """The lengths of stretches at the begin of ``one``, the shortest first, whose launches are all in a stretch of
+    ``two`` that is longer by ``more``."""
     open_: defaultdict[int, int] = defaultdict(int)
-    unequal = 0
-    pairs = zip(one[:_LONGEST].tolist(), two[:_LONGEST].tolist(), strict=False)
+    lacking = 0
+    for code in two[:more].tolist():
+        open_[code] -= 1
+    pairs = zip(one[:_LONGEST].tolist(), two[more : more + _LONGEST].tolist(), strict=False)
     for length, (mine, other) in enumerate(pairs, 1):
         for code, sign in ((mine, 1), (other, -1)):
             was = open_[code]
             open_[code] = was + sign
-            unequal += (was == 0) - (was + sign == 0)
-        if not unequal:
-            return length
-    return 0
+            lacking += (was + sign > 0) - (was > 0)
+        if not lacking:
+            yield length
 
 
 def reach(one: Ints, two: Ints, most: int = SEEN) -> int:

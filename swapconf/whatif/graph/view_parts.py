@@ -28,7 +28,7 @@ class _Flags(NamedTuple):
 class ViewParts:
     """``of_window``: by row of the windows the view that is copied, ``of_product``: by view of the baseline and kernel
     of a product the one that this reads. ``parted``: by such a view that of the baseline, ``readers``: what reads it.
-    ``of_twin``: by kernel with which the model makes a view again, but for what a strategy excludes, what is read instead.
+    ``of_twin``: by kernel that makes a view again, but for what a strategy excludes, what is read instead.
     """
 
     asked: Asked
