@@ -44,7 +44,7 @@ class NoRun(ValueError):
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StageRun:
     """What a dry run found of the rank of one stage. ``folder``: with its trace, if it left one. ``is_placed``: its
-    fragments are those of a trace of the whole model, run or grown."""
+    fragments are those of a trace of the whole model, run or grown. ``note``: how it was folded."""
 
     rank: int
     stage: int
@@ -53,6 +53,7 @@ class StageRun:
     with_fragments_peak_bytes: int
     host_bytes: int
     is_placed: bool = True
+    note: str = ""
 
 
 def without_strategy(file: str, changes: Sequence[str], more: Sequence[str] = ()) -> Document:
@@ -135,6 +136,7 @@ def run(
                 with_fragments_peak_bytes=mapped,
                 host_bytes=report["host_bytes"] or 0,
                 is_placed=not report.get("fold_note") or (folder / trace_folder.BLOCKS).exists(),
+                note=report.get("fold_note") or "",
             )
         )
     if failed:
@@ -144,16 +146,17 @@ def run(
 
 def traces_of(found: Iterable[StageRun]) -> list[Path]:
     """The folders of their traces. Raises NoRun where a folded run left none."""
-    folders = [item.folder for item in found]
-    lacking = [folder for folder in folders if not (folder / trace_folder.BLOCKS).exists()]
+    found = list(found)
+    lacking = [item for item in found if not (item.folder / trace_folder.BLOCKS).exists()]
     if lacking:
         raise NoRun(
             phrase(
-                "the folded run in {folder} left no trace of the whole model; run it whole: --no-fold",
-                folder=lacking[0],
+                "the folded run in {folder} left no trace of the whole model ({note}); run it whole: --no-fold",
+                folder=lacking[0].folder,
+                note=lacking[0].note,
             )
         )
-    return folders
+    return [item.folder for item in found]
 
 
 def trace_folders(folder: Path) -> list[Path]:

@@ -11,7 +11,7 @@ from swapconf.plan.confirmed import confirm, learned
 from swapconf.plan.judge import Judge, Scored
 from swapconf.plan.modes import RECOMPUTED, uniform
 from swapconf.plan.planned import needed_bytes
-from swapconf.plan.runs import StageRun
+from swapconf.plan.runs import NoRun, StageRun, traces_of
 from tests.unit.planning import made_up_judge
 
 
@@ -54,3 +54,11 @@ def test_fragments_that_come_from_a_line_are_not_held_against_a_plan(more_used: 
     assert all(rank.fits for rank in found) is fits
     assert learned(found, (0, 0)) == (more_used, more_used)
     assert not any(rank.is_placed for rank in found)
+
+
+def test_a_folded_run_without_a_trace_tells_why_it_left_none() -> None:
+    judge, chosen = judged(spare_bytes=10)
+    first, *others = runs(judge, chosen, is_placed=False)
+    told = replace(first, note="no trace of the whole model was made of it: something")
+    with pytest.raises(NoRun, match=r"rank_0 left no trace of the whole model \(.*: something\)"):
+        traces_of([told, *others])
