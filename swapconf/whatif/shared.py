@@ -8,7 +8,7 @@ back where it is swapped (measured with MindSpore 2.9.0: ``Muls``, ``Cos`` and `
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -57,10 +57,16 @@ class _Extra:
         baseline, program = self._baseline, self._program
         low, high = np.searchsorted(self._pass, [number, number + 1])
         mine = self._late[low:high]
+        read = self._makers(self._block[mine].tolist(), wanted)
+        if not read:
+            return
         here = program.inserted[self._copied_in == number]
         here = here[here >= (baseline.returnable[number] + 1) * TICKS]  # not what is `ungated`
         added: list[_Read] = []
-        for turn, kernel in enumerate(sorted(wanted, reverse=True)):  # readers before what they read
+        turns = {kernel: turn for turn, kernel in enumerate(sorted(wanted, reverse=True))}
+        while read:
+            kernel = max(read)  # readers before what they read
+            read.remove(kernel)
             made = baseline.made.get(kernel, [])
             inside = mine
             if not all(wanted[kernel].values()):
@@ -72,7 +78,7 @@ class _Extra:
             positions += [added[index].position for index, _ in again]
             if not positions:
                 continue
-            at = min([*positions, *here.tolist()]) - 1 - turn
+            at = min([*positions, *here.tolist()]) - 1 - turns[kernel]
             for block in made:
                 new = len(baseline.maker) + len(program.origin) + len(self._origin)
                 self._block[uses[block]], self._site[uses[block]] = new, -1
@@ -80,10 +86,18 @@ class _Extra:
                     added[index] = _Read(new, added[index].position) if other == block else added[index]
                 self._origin.append(block)
                 self._born.append(at)
-            added += [self._read(row, at) for row in baseline.rows_of(kernel)]
+            reads = [self._read(row, at) for row in baseline.rows_of(kernel)]
+            read |= self._makers([one.block for one in reads], wanted)
+            added += reads
             self._copies.append(kernel)
             self._inserted.append(at)
         self._rows += added
+
+    def _makers(self, blocks: Iterable[int], wanted: Container[int]) -> set[int]:
+        """Those of blocks that are wanted; what strategies make has none in the baseline."""
+        maker = self._baseline.maker
+        found = {int(maker[block]) for block in set(blocks) if 0 <= block < len(maker)}
+        return {kernel for kernel in found if kernel in wanted}
 
     def _read(self, row: int, at: int) -> _Read:
         """Of what moves, with who reads it: a table that is swapped comes back for those that are made of it."""
