@@ -117,15 +117,29 @@ def test_micro_batches_that_the_trace_does_not_have_are_told_with_what_each_adds
 def test_where_no_trace_can_be_grown_the_reason_is_told_and_an_older_one_is_gone(
     spoiled: list[int], tmp_path: Path
 ) -> None:
-    rehearse(order(tmp_path))
+    rehearse(order(tmp_path, layers=40))
     spoiled.extend([6, 10])
-    report = rehearse(order(tmp_path))
+    report = rehearse(order(tmp_path, layers=40))
     assert report.grown == ""
     assert (
         "no trace of the whole model was made of it: the step with more layers is not that with fewer"
         in report.fold_note
     )
     assert not (tmp_path / "rank_0" / "memory_block.csv").exists()
+
+
+def test_where_no_trace_can_be_grown_one_with_all_layers_is_made_if_these_are_not_many(
+    spoiled: list[int], tmp_path: Path
+) -> None:
+    spoiled.extend([6, 10])
+    report = rehearse(order(tmp_path, {"runner_config.gradient_accumulation_steps": 64}))
+    assert report.grown.startswith("the trace of a dry run with all layers, with ")
+    facts = run_record.read(tmp_path / "rank_0")["grown"]
+    assert facts["layers"] == [16]
+    trace, truth = trace_folder.read(tmp_path / "rank_0", 0), toy(16, facts["micro_batches"])
+    assert [kernel.name for kernel in trace.kernels] == [kernel.name for kernel in truth.kernels]
+    assert trace.used_peak_bytes == truth.used_peak_bytes
+    assert "(fragments are those of a trace" in report.fold_note
 
 
 def test_where_the_smallest_runs_do_not_show_what_repeats_itself_larger_ones_are_made(

@@ -2,7 +2,8 @@
 
 It has as many micro-batches as the runs: how many more the step of the whole model has, and what each adds to the peak,
 is recorded and told with it. Where the two smallest runs do not show what repeats itself, larger ones may: with two and
-three layers the first and the last one, which are unlike the others, leave nothing between them.
+three layers the first and the last one, which are unlike the others, leave nothing between them. Where none do, as
+routers launch their branches in an order of their own in each layer, a run with all layers of the rank is the trace.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from swapconf.words.phrases import joined, phrase
 from swapconf.words.units import show_bytes
 
 _MORE = 3  # steps beyond the smallest run: as many more runs are worth a trace, where there is none of fewer
+_MOST_LAYERS = 32  # of a rank; so many are run as they are, for a trace, where it cannot be grown from fewer
 _MOST_ROWS = 2  # each doubles the runs that a trace is grown from
 
 
@@ -49,19 +51,21 @@ class GrownFrom:
 class Attempt:
     """``trace``: of the whole model with as many micro-batches as the runs, None where it cannot be grown for a
     ``reason``. ``used``: the runs that it is made of. ``raised``: with workspace, above level 1. ``is_replayed``: the
-    rules of the pool give every address of the run that it was grown from."""
+    rules of the pool give every address of the run that it was grown from. ``is_folded``: the runs have fewer layers.
+    """
 
     trace: Trace | None = None
     used: Sequence[GrownFrom] = ()
     raised: Grown | None = None
     reason: str = ""
     is_replayed: bool = False
+    is_folded: bool = True
 
     @property
     def memory(self) -> Trace | None:
-        """The trace at the level that was asked for; None where nothing was grown: a run tells it itself."""
+        """The trace at the level that was asked for; None where all runs have all layers, and tell it themselves."""
         trace = self.raised.trace if self.raised is not None else self.trace
-        return None if len(self.used) == 1 else trace
+        return trace if self.is_folded else None
 
     @property
     def fragments_bytes(self) -> int | None:
@@ -89,7 +93,7 @@ def attempt(
         is_replayed = known is not None and replay(known, unnamed(known.blocks), pool_of(order, used[-1].ran)).is_exact
     except (ValueError, LookupError) as reason:  # the figures of the runs stand, whatever is odd about their traces
         return Attempt(reason=str(reason))
-    return Attempt(trace=trace, used=used, raised=raised, is_replayed=is_replayed)
+    return Attempt(trace=trace, used=used, raised=raised, is_replayed=is_replayed, is_folded=bool(plan.folded_rows))
 
 
 def pool_of(order: RankOrder, ran: Ran) -> PoolRecord:
@@ -166,7 +170,12 @@ def _grown(
             if runs.is_spent:
                 break
     assert why is not None
-    raise why
+    missing = {row: plan.whole.layers[row] - small.size.layers[row] for row in rows}
+    full = replace(small.size, layers=_longer(small.size.layers, missing, 1))
+    source = further(full) if sum(plan.whole.layers[row] for row in rows) <= _MOST_LAYERS else None
+    if source is None:
+        raise why
+    return renumbered(_run(order, plan, source, _first_own(plan)), range(plan.num_layers)), (source,)
 
 
 @dataclass(kw_only=True)
@@ -245,6 +254,8 @@ def _words(plan: Fold, used: Sequence[GrownFrom], micro_batch_bytes: int) -> str
             ),
         )
         if len(used) > 1
+        else phrase("the trace of a dry run with all layers")
+        if plan.folded_rows
         else phrase("the trace of a smaller dry run")
     ]
     if plan.folds_micro_batches:
