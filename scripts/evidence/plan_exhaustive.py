@@ -16,7 +16,6 @@ minutes.
 from __future__ import annotations
 
 import argparse
-import itertools
 import os
 import pickle
 import re
@@ -32,10 +31,12 @@ from agreement_cases import study as study_of
 
 from swapconf.config import overrides
 from swapconf.config.config import Config
+from swapconf.plan.every import every_plan
 from swapconf.plan.judge import Judge
 from swapconf.plan.limits import Cards, Limits
-from swapconf.plan.modes import Atom, Mode, Plan, decoder_layers, fitted, uniform
+from swapconf.plan.modes import Atom, Mode, Plan, uniform
 from swapconf.plan.planned import needed_bytes
+from swapconf.plan.runs import trace_folders
 from swapconf.plan.search import Search
 from swapconf.study.study import Study, study_for_check
 from swapconf.timing import hardware
@@ -45,6 +46,7 @@ from swapconf.whatif.evaluate import Evaluator
 from swapconf.whatif.evaluation import Evaluation
 
 SAME = 0.0005  # of a step
+_ANY_NUMBER = 1 << 48  # of plans
 MODES = {
     8: (
         "",
@@ -124,6 +126,7 @@ def main() -> None:
     options.add_argument("--budgets", type=int, default=20)
     options.add_argument("--hardware", default=plans.HARDWARE)
     options.add_argument("--slower-link", type=float, default=0.3)
+    options.set_defaults(jobs=1)
     given = options.parse_args()
     if given.seed is not None and given.keep is not None:
         for traces, judged in _drawn(given):
@@ -142,8 +145,8 @@ def _drawn(given: argparse.Namespace) -> Iterator[tuple[Path, Study]]:
     for family, stages in plans.SHAPES:
         if not given.only or family in given.only:
             shape = plans.drawn(given.seed, family, stages)
-            traces = given.keep / f"{given.seed}-{family}-pp{stages}"
-            plans.baselines(argparse.Namespace(keep=given.keep, jobs=1), shape, traces)
+            traces = plans.place(given, family, stages)
+            plans.baselines(given, shape, traces)
             print(shape.layout)
             yield traces, study_of(document(shape))
 
@@ -152,8 +155,7 @@ def _with_both_links(given: argparse.Namespace, traces: Path, study: Study) -> N
     assert study.network is not None
     card = hardware.load(given.hardware)
     slower = card.having("host_link_gbps", card.value("host_link_gbps") * (1 - given.slower_link), "slower")
-    folders = sorted(traces.glob("rank_*"), key=lambda folder: int(folder.name[5:]))
-    known = Known(evaluator=Evaluator(folders, study, [Machine(hardware=card), Machine(hardware=slower)]))
+    known = Known(evaluator=Evaluator(trace_folders(traces), study, [Machine(hardware=card), Machine(hardware=slower)]))
     if given.known and given.known.exists():
         known.found, known.pools = pickle.loads(given.known.read_bytes())
     names = {} if "attention" in study.network.layers[0].template.by_path else _MCORE
@@ -162,7 +164,7 @@ def _with_both_links(given: argparse.Namespace, traces: Path, study: Study) -> N
         print(f"{traces.name}, {given.modes} modes, {link}", flush=True)
         judge = judge_of(known, study, machine, 1 << 62)
         start = time.process_time()
-        everything = list(_every(judge, study, modes))
+        everything = list(_every(judge, modes))
         print(f"{len(everything)} plans ({time.process_time() - start:.0f} s)", flush=True)
         if given.known:
             given.known.write_bytes(pickle.dumps((known.found, known.pools)))
@@ -193,11 +195,9 @@ def judge_of(known: Known, study: Study, machine: int, budget_bytes: int) -> Jud
     return Judge(evaluator, study.config, study.network, limits, cards, max_entries=99)
 
 
-def _every(judge: Judge, study: Study, modes: Sequence[Mode]) -> Iterator[tuple[Plan, Evaluation]]:
+def _every(judge: Judge, modes: Sequence[Mode]) -> Iterator[tuple[Plan, Evaluation]]:
     """All plans, the fastest first."""
-    assert study.network is not None
-    choices = [[fitted(mode, layer.template) for mode in modes] for layer in decoder_layers(study.network)]
-    found = [(plan, judge.evaluation(plan)) for plan in itertools.product(*choices)]
+    found = [(plan, judge.evaluation(plan)) for plan in every_plan(judge, modes, _ANY_NUMBER)]
     yield from sorted(
         ((plan, evaluation) for plan, evaluation in found if not evaluation.crashes), key=lambda item: item[1].step_us
     )

@@ -131,8 +131,8 @@ def main() -> None:
 def _plans(options: argparse.Namespace, family: str, stages: int, failed: list[str]) -> Iterator[Made]:
     """``failed``: takes what a plan that was not confirmed ended with."""
     drawn_shape = drawn(options.seed, family, stages)
-    name = f"{options.seed}-{family}-pp{stages}"
-    traces = options.keep / name
+    traces = place(options, family, stages)
+    name = traces.name
     if options.kept and not all((options.keep / f"{name}-{kind}.json").exists() for kind in ("none", "lowest")):
         return
     top = baselines(options, drawn_shape, traces)["needed_bytes"]
@@ -160,6 +160,11 @@ def _plans(options: argparse.Namespace, family: str, stages: int, failed: list[s
         yield Made(
             name=name, layout=drawn_shape.layout, at_full=share == FULL, budget_bytes=budget, top_bytes=top, found=found
         )
+
+
+def place(options: argparse.Namespace, family: str, stages: int) -> Path:
+    """Where the baselines of a shape are."""
+    return Path(options.keep) / f"{options.seed}-{family}-pp{stages}"
 
 
 def baselines(options: argparse.Namespace, drawn_shape: Shape, traces: Path) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import islice, product
 from math import prod
 
@@ -11,7 +12,7 @@ from swapconf.plan.modes import Mode, Plan, fitted
 _ALLOWED = 64  # of so many plans one at least has few enough entries, where it is worth looking through them
 
 
-def every_plan(judge: Judge, modes: list[Mode], most: int) -> list[Plan]:
+def every_plan(judge: Judge, modes: Sequence[Mode], most: int) -> list[Plan]:
     """None at all where there are more than ``most``."""
     choices = [list(dict.fromkeys(fitted(mode, layer.template) for mode in modes)) for layer in judge.layers]
     if prod(map(len, choices)) > _ALLOWED * most:

@@ -126,7 +126,7 @@ def run(
             if report["outcome"] in _CRASHES:
                 crashed.append(order.rank)
             continue
-        folder = order.keep / f"rank_{order.rank}"
+        folder, note = order.keep / f"rank_{order.rank}", report.get("fold_note") or ""
         found.append(
             StageRun(
                 rank=order.rank,
@@ -135,8 +135,8 @@ def run(
                 used_peak_bytes=used,
                 with_fragments_peak_bytes=mapped,
                 host_bytes=report["host_bytes"] or 0,
-                is_placed=not report.get("fold_note") or (folder / trace_folder.BLOCKS).exists(),
-                note=report.get("fold_note") or "",
+                is_placed=not note or (folder / trace_folder.BLOCKS).exists(),
+                note=note,
             )
         )
     if failed:

@@ -85,11 +85,11 @@ class Search:
     def _every(self, most: int) -> None:
         """Whether the last 0.1 % of a budget suffices is up to how blocks happen to lie, of which nothing near tells
         anything: all plans are asked for, the fastest first, until one fits."""
-        costs: dict[Plan, float] = {}
-        for plan in every_plan(self._judge, self._modes, most):
-            costs[plan] = self._judge.cost_us(plan)
+        plans = every_plan(self._judge, self._modes, most)
+        for plan in plans:
+            self._judge.evaluation(plan)
             self._progress(self._judge.asked)
-        for plan in sorted(costs, key=lambda known: costs[known]):
+        for plan in sorted(plans, key=self._judge.cost_us):
             if self._note(self._judge.score(plan)).fits:
                 break
 

@@ -96,7 +96,7 @@ class _Extra:
     def _makers(self, blocks: Iterable[int], wanted: Container[int]) -> set[int]:
         """Those of blocks that are wanted; what strategies make has none in the baseline."""
         maker = self._baseline.maker
-        found = {int(maker[block]) for block in set(blocks) if 0 <= block < len(maker)}
+        found = (int(maker[block]) for block in set(blocks) if 0 <= block < len(maker))
         return {kernel for kernel in found if kernel in wanted}
 
     def _read(self, row: int, at: int) -> _Read:

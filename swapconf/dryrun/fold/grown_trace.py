@@ -170,8 +170,7 @@ def _grown(
             if runs.is_spent:
                 break
     assert why is not None
-    missing = {row: plan.whole.layers[row] - small.size.layers[row] for row in rows}
-    full = replace(small.size, layers=_longer(small.size.layers, missing, 1))
+    full = _with_all_of(plan, small.size, rows)
     source = further(full) if sum(plan.whole.layers[row] for row in rows) <= _MOST_LAYERS else None
     if source is None:
         raise why
@@ -199,8 +198,7 @@ class _Runs:
         *others, row = rows
         one = self.with_all(others, size)
         other = self.with_all(others, replace(size, layers=_longer(size.layers, {row: self.strides[row]}, 1)))
-        full = {each: self.plan.whole.layers[each] - size.layers[each] for each in rows}
-        grown_size = replace(size, layers=_longer(size.layers, full, 1))
+        grown_size = _with_all_of(self.plan, size, rows)
         kept = self.plan.kept(self.plan.whole if set(rows) == set(self.plan.folded_rows) else grown_size)
         trace = whole(self._in(one, row, size), self._in(other, row, size, 1), kept, self.plan.whole.layers[row])
         return Run(trace=trace, kept=kept, first=0, size=0, pool=other.pool)
@@ -218,6 +216,12 @@ class _Runs:
             raise CannotGrow(phrase("there is no run with {part}", part=size_words(self.plan, size)))
         self.known[size] = self.used[size] = found
         return _run(self.order, self.plan, found, _first_own(self.plan))
+
+
+def _with_all_of(plan: Fold, size: Size, rows: Sequence[int]) -> Size:
+    """The same with all layers of some rows."""
+    missing = {row: plan.whole.layers[row] - size.layers[row] for row in rows}
+    return replace(size, layers=_longer(size.layers, missing, 1))
 
 
 def _longer(layers: Sequence[int], strides: Mapping[int, int], times: int) -> tuple[int, ...]:
@@ -243,21 +247,7 @@ def _run(order: RankOrder, plan: Fold, source: GrownFrom, row: int) -> Run:
 
 
 def _words(plan: Fold, used: Sequence[GrownFrom], micro_batch_bytes: int) -> str:
-    parts = [
-        phrase(
-            "grown from dry runs of {sizes} layers",
-            sizes=joined(
-                AND,
-                map(str, _layers(plan, used))
-                if len(plan.folded_rows) < _MOST_ROWS
-                else [row_words(plan, one.size) for one in used],
-            ),
-        )
-        if len(used) > 1
-        else phrase("the trace of a dry run with all layers")
-        if plan.folded_rows
-        else phrase("the trace of a smaller dry run")
-    ]
+    parts = [_made_of(plan, used)]
     if plan.folds_micro_batches:
         parts.append(
             phrase(
@@ -268,6 +258,16 @@ def _words(plan: Fold, used: Sequence[GrownFrom], micro_batch_bytes: int) -> str
             )
         )
     return joined(", ", parts)
+
+
+def _made_of(plan: Fold, used: Sequence[GrownFrom]) -> str:
+    if len(used) > 1:
+        is_row = len(plan.folded_rows) < _MOST_ROWS
+        sizes = map(str, _layers(plan, used)) if is_row else (row_words(plan, one.size) for one in used)
+        return phrase("grown from dry runs of {sizes} layers", sizes=joined(AND, sizes))
+    if plan.folded_rows:
+        return phrase("the trace of a dry run with all layers")
+    return phrase("the trace of a smaller dry run")
 
 
 def _layers(plan: Fold, used: Sequence[GrownFrom]) -> list[int]:

@@ -64,16 +64,16 @@ def periods(small: Sequence[Hashable], big: Sequence[Hashable]) -> tuple[tuple[P
             return _with_fringes(one, fewer), _with_fringes(two, more)
         back, length = 0, _added(one[here:], two, there)
         if not length:
-            seen, back, length = _added_before(one, two, here, there, floor=fewer[-1].high if fewer else 0)
+            seen, back, length = _added_before(one, two, here, there, floor=_reached(fewer))
             moved = shuffled(one[here:], two[there:])
             if moved and reach(one[here:], two[there:]) >= seen:
                 here, there = here + moved, there + moved
                 continue
         if length:
             here, there = here - back, there - back + length
-            ends = _end_of(two[there - length : there], one, here, fewer) or here, there
+            ends = _end_of(two[there - length : there], one, here, _reached(fewer)) or here, there
         else:
-            found = _added_among(one, two, here, there, fewer)
+            found = _added_among(one, two, here, there, _reached(fewer))
             if found is None:
                 raise CannotGrow(
                     phrase(
@@ -84,8 +84,8 @@ def periods(small: Sequence[Hashable], big: Sequence[Hashable]) -> tuple[tuple[P
                 )
             moved, length, ends = found
             here, there = here + moved, there + moved + length
-        fewer.append(_period(one, ends[0], length, fewer))
-        more.append(_period(two, ends[1], length, more))
+        fewer.append(_period(one, ends[0], length, _reached(fewer)))
+        more.append(_period(two, ends[1], length, _reached(more)))
 
 
 def launch_the_same(one: Sequence[Hashable], two: Sequence[Hashable]) -> bool:
@@ -127,31 +127,31 @@ def _added_before(one: Ints, two: Ints, here: int, there: int, floor: int) -> tu
     return best[0], -best[1], best[2]
 
 
-def _added_among(
-    one: Ints, two: Ints, here: int, there: int, before: Sequence[Period]
-) -> tuple[int, int, tuple[int, int]] | None:
+def _added_among(one: Ints, two: Ints, here: int, there: int, floor: int) -> tuple[int, int, tuple[int, int]] | None:
     """(how far both are alike but for the order and what was added, how much that is, where it ends in either), where
     few launches are more among some that stand in another order, as copies of weights around a ``Receive``."""
     for length in range(1, _MOVED + 1):
         for moved in with_more(one[here:], two[there:], length):
             stop = there + moved + length
-            rest = np.sort(two[there:stop]).tolist()
-            for code in one[here : here + moved].tolist():
-                rest.remove(code)
+            rest = Counter(two[there:stop].tolist()) - Counter(one[here : here + moved].tolist())
             for end in range(stop, there + 2 * length - 1, -1):
                 row = two[end - length : end]
-                ends = _end_of(row, one, here + moved, before)
-                if ends and sorted(row.tolist()) == rest and np.array_equal(row, two[end - 2 * length : end - length]):
+                is_more = Counter(row.tolist()) == rest and np.array_equal(row, two[end - 2 * length : end - length])
+                if is_more and (mine := _end_of(row, one, here + moved, floor)):
                     if reach(one[here + moved :], two[stop:]) >= _ROW:
-                        return moved, length, (ends, end)
+                        return moved, length, (mine, end)
                     break
     return None
 
 
-def _end_of(added: Ints, one: Ints, here: int, before: Sequence[Period]) -> int:
+def _reached(found: Sequence[Period]) -> int:
+    """Where the last of them ends."""
+    return found[-1].high if found else 0
+
+
+def _end_of(added: Ints, one: Ints, here: int, floor: int) -> int:
     """Where the run with fewer layers launches last what the other one launches once more: here, or where both have the
     same in another order, some way before; 0: nowhere."""
-    floor = before[-1].high if before else 0
     ends = range(here, floor + len(added) - 1, -1)
     return next((end for end in ends if np.array_equal(one[end - len(added) : end], added)), 0)
 
@@ -165,9 +165,8 @@ def _lengths(codes: Ints, low: int, high: int) -> list[int]:
     return [length for length, _ in votes.most_common(_LIKELY)]
 
 
-def _period(codes: Ints, high: int, length: int, before: Sequence[Period]) -> Period:
+def _period(codes: Ints, high: int, length: int, floor: int) -> Period:
     """As far back as it reaches, but not into the one before."""
-    floor = before[-1].high if before else 0
     differing = np.flatnonzero(codes[floor : high - length] != codes[floor + length : high])
     low = floor + int(differing[-1]) + 1 if len(differing) else floor
     if high - low < length:
