@@ -20,10 +20,12 @@ from swapconf.config import overrides
 from swapconf.config.nodes import Document, from_plain, nowhere
 from swapconf.decide.strategy import Strategy
 from swapconf.memory.trace_lifetimes import lifetimes
+from swapconf.study.settings import NONE, Settings
 from swapconf.study.study import Study, study_document
 from swapconf.trace import trace_folder
 from swapconf.trace.lifetimes import Lifetimes
 from swapconf.trace.trace import Trace
+from swapconf.upstream import dropped
 from swapconf.upstream.facts import Versions
 
 ROOT = Path(__file__).parents[1]
@@ -32,6 +34,7 @@ TRACES = ROOT / "tests" / "traces"
 NAMES = sorted(folder.name for folder in TRACES.iterdir() if (folder / "memory_block.csv").exists())
 CORPUS = Path(os.environ["SWAPCONF_CORPUS"]) if os.environ.get("SWAPCONF_CORPUS") else None
 RECORDED_WITH = Versions(mindspore="2.9.0", mindformers="1.9.0")  # the traces of this repository
+AS_WRITTEN = Settings(apply=dropped.KEYS)  # how random strategies were recorded: what mindformers drops counts
 
 
 @cache
@@ -74,9 +77,9 @@ def document_of(file: str | Path, *changes: str) -> Document:
     return document
 
 
-def study_of(file: str | Path, *changes: str, versions: Versions = RECORDED_WITH) -> Study:
+def study_of(file: str | Path, *changes: str, versions: Versions = RECORDED_WITH, settings: Settings = NONE) -> Study:
     """What a YAML means, with the keys in the environment of the tests."""
-    return study_document(document_of(file, *changes), versions, os.environ)
+    return study_document(document_of(file, *changes), versions, os.environ, settings)
 
 
 def study_of_values(
@@ -84,9 +87,10 @@ def study_of_values(
     file: str = "train.yaml",
     versions: Versions | None = None,
     environment: Mapping[str, str] | None = None,
+    settings: Settings = NONE,
 ) -> Study:
     """What a YAML with these values, mostly a mapping, means for any versions and in an empty environment."""
-    return study_document(from_plain(values, nowhere(file)), versions or Versions(), environment or {})
+    return study_document(from_plain(values, nowhere(file)), versions or Versions(), environment or {}, settings)
 
 
 def strategy_of(file: str | Path, *changes: str, versions: Versions = RECORDED_WITH) -> Strategy:

@@ -24,7 +24,7 @@ import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from agreement_cases import Case, case, cases
+from agreement_cases import AS_WRITTEN, Case, case, cases
 from agreement_judge import Verdict, judge
 from agreement_page import line, page
 
@@ -94,7 +94,9 @@ def _run(one: Case, target: Path, timeout: float, *, with_strategy: bool) -> Non
     work = target.with_name(f".{target.name}")
     shutil.rmtree(work, ignore_errors=True)
     start = time.monotonic()
-    report = folded.rehearse(RankOrder(document=asked, rank=one.shape.rank, keep=work, timeout_seconds=timeout))
+    report = folded.rehearse(
+        RankOrder(document=asked, rank=one.shape.rank, keep=work, timeout_seconds=timeout, settings=AS_WRITTEN)
+    )
     (inner,) = work.glob("rank_*")
     shutil.rmtree(target, ignore_errors=True)
     inner.rename(target)

@@ -19,11 +19,14 @@ from random_strategies import strategy
 from swapconf.config import overrides
 from swapconf.config.nodes import Document
 from swapconf.models.network import Network
+from swapconf.study.settings import Settings
 from swapconf.study.study import Study, network_of, study_document
+from swapconf.upstream import dropped
 from swapconf.upstream.facts import Versions
 from swapconf.words.findings import has_errors
 
 PER_SHAPE = 6
+AS_WRITTEN = Settings(apply=dropped.KEYS)  # what mindformers drops counts here, so that it is tried as well
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,7 +78,7 @@ def document(asked: Shape, settings: Mapping[str, Any] = NO_STRATEGY) -> Documen
 
 
 def study(asked: Document) -> Study:
-    return study_document(asked, Versions.in_use(), os.environ)
+    return study_document(asked, Versions.in_use(), os.environ, AS_WRITTEN)
 
 
 def cases(seed: int, count: int, jit_level: str = "") -> Iterator[Case]:

@@ -68,13 +68,14 @@ def command(
                 "--layer {layer}: the model has layers 0 to {last}", layer=layer, last=strategy.network.num_layers - 1
             )
         )
+    common = log_lines.of_options(study.config)
     lines = {entry.layer.name: log_lines.lines(entry, strategy.swap_on) for entry in strategy.layers}
     if form == "json":
-        click.echo(explanation.as_json(strategy, lines, layer))
+        click.echo(explanation.as_json(strategy, lines, layer, common))
     else:
         _print_table(strategy, layer)
         shown = (entry.layer for entry in strategy.layers if layer in (None, entry.layer.index))
-        _say_lines(line for one in shown for line in lines[one.name])
+        _say_lines([*common, *(line for one in shown for line in lines[one.name])])
     raise SystemExit(EXIT_ERRORS if study.is_refused else 0)
 
 

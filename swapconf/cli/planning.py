@@ -194,9 +194,11 @@ def planned(
         except NoRun as error:
             if not error.crashed or turn == ROUNDS - 1:
                 raise
-            judge = judge.without(_culprit(judge, made.planned.chosen.plan, study, changes, runs, error.crashed[0]))
+            judge = judge.without(
+                _culprit(made.planned.judge, made.planned.chosen.plan, study, changes, runs, error.crashed[0])
+            )
             continue
-        found = confirmed_by(judge, made.planned.chosen, stages)
+        found = confirmed_by(made.planned.judge, made.planned.chosen, stages)
         made = replace(made, confirmed=found)
         if all(rank.fits for rank in found) or turn == ROUNDS - 1:
             return made
@@ -207,10 +209,12 @@ def planned(
 
 def _searched(judge: Judge, effort: float, *, widely: bool) -> Planned:
     from swapconf.plan.frontier import ASKED, frontier_of
-    from swapconf.plan.planned import chosen_again, plan, to_ask
+    from swapconf.plan.keys import bases, best_of_keys
+    from swapconf.plan.planned import chosen_again, to_ask
 
-    with counted(judge.asked + sum(to_ask(judge, effort)) + ASKED * widely) as step:
-        found = plan(judge, effort, step)
+    searches = 1 + sum(1 for _ in bases(judge.base))
+    with counted(judge.asked + searches * sum(to_ask(judge, effort)) + ASKED * widely) as step:
+        found = best_of_keys(judge, effort, step)
         if not widely:
             return found
         frontier_of(found, progress=step)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Literal, TypeAlias
 
+from swapconf.upstream import dropped
 from swapconf.words.findings import Origin
 
 PrefetchUnit: TypeAlias = Literal["operators", "layers"]
@@ -221,8 +222,9 @@ class Model:
 class Config:
     """Everything that swapconf reads from one training YAML.
 
-    ``optimizer``: the name of its class, "" for none. ``origins`` gives the place of a dotted YAML path that a rule may
-    want to point at.
+    ``optimizer``: the name of its class, "" for none. ``applied``: keys of `recompute_config` that mindformers drops
+    and that count nevertheless (`upstream.dropped`): all, for what a YAML says; in a study, those that were asked for.
+    ``origins`` gives the place of a dotted YAML path that a rule may want to point at.
     """
 
     file: str
@@ -233,11 +235,28 @@ class Config:
     runtime: Runtime = Runtime()
     model: Model = Model()
     optimizer: str = ""
+    applied: frozenset[str] = dropped.KEYS
     origins: Mapping[str, Origin] = field(default_factory=dict)
 
     @property
     def swap_on(self) -> bool:
         return not isinstance(self.swap, SwapOff)
+
+    @property
+    def drops_communication(self) -> bool:
+        """Whether `mp_comm_recompute: False` is asked for and dropped, as by mindformers alone."""
+        return not self.recompute.mp_comm_recompute and dropped.MP_COMM not in self.applied
+
+    @property
+    def drops_slices(self) -> bool:
+        """Whether `recompute_slice_activation` is asked for and dropped: beside a list of layers."""
+        full = self.recompute.full
+        listed = full is None or not isinstance(full.layers, EveryLayer)
+        return self.recompute.recompute_slice_activation and listed and dropped.SLICE not in self.applied
+
+    def drops_exclusions(self, of: str) -> bool:
+        """Whether the exclusions from a list (`select_recompute`, `select_comm_recompute`) are dropped: beside swap."""
+        return self.swap_on and dropped.EXCLUDES[of] not in self.applied
 
     @property
     def num_named_layers(self) -> int | None:

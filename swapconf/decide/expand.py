@@ -28,6 +28,7 @@ from swapconf.decide.strategy import (
     handed_on,
 )
 from swapconf.models.network import LayerTemplate, Network, Operator
+from swapconf.upstream import dropped
 from swapconf.upstream.facts import Versions
 from swapconf.upstream.primitives import MAKE_SEVERAL, NORM
 from swapconf.words.phrases import phrase
@@ -35,6 +36,7 @@ from swapconf.words.phrases import phrase
 R1 = "R1-recompute-wins"
 R2 = "R2-recomputed-consumer"
 RECOMPUTE_VOID = "recompute-void"
+PLAIN_DIFFERS = "plain-mindformers-differs"
 
 # A flag that switches recompute off is a flag, too, where a primitive has one output: measured with MindSpore 2.9.0 for
 # Cast, MatMul and Add, which stay, and for these two of several outputs, which move. What such a primitive reads stays,
@@ -45,6 +47,9 @@ _EXCLUDED = Reason(R1, phrase("its recompute is excluded, and MindSpore swaps no
 # output of a graph that MindSpore inlines later than it looks for what to swap. Where nothing runs again, it moves:
 # measured for the Div of routers (never copied in 12 recomputed layers) and for TopkExt, of two outputs (always).
 OF_SEVERAL_OUTPUTS = MAKE_SEVERAL | {"Split", "SplitWithSize", "TopK", "TopkExt"}
+_DROPPED = Reason(
+    PLAIN_DIFFERS, phrase("mindformers alone drops it, and so it does not count here; `apply` has it count")
+)
 _NOT_ASKED = Reason("not-asked", phrase("nothing was asked here"))
 _AS_ASKED = phrase("as asked")
 
@@ -70,7 +75,7 @@ class Decider:
     """Decides layer by layer; equal layers with equal requests share one plan."""
 
     def __init__(self, config: Config, versions: Versions, known: Plans | None = None) -> None:
-        self.recompute_options = _options(config)
+        self.recompute_options = recompute_options(config)
         self._consumer_voids = versions.fact("recomputed_consumer_voids_swap")
         self._version = f"MindSpore {versions.mindspore}"
         self._plans: Plans = {} if known is None else known
@@ -84,14 +89,14 @@ class Decider:
         return self._plans[key]
 
 
-def _options(config: Config) -> dict[str, bool]:
-    """Keyword arguments of ``Cell.recompute``; only what differs from MindSpore's defaults."""
+def recompute_options(config: Config) -> dict[str, bool]:
+    """Keyword arguments of ``Cell.recompute``: what differs from MindSpore's defaults and is not dropped."""
     recompute = config.recompute
     chosen = {}
-    if not recompute.mp_comm_recompute:
-        chosen["mp_comm_recompute"] = False
-    if recompute.recompute_slice_activation:
-        chosen["recompute_slice_activation"] = True
+    if not recompute.mp_comm_recompute and not config.drops_communication:
+        chosen[dropped.MP_COMM] = False
+    if recompute.recompute_slice_activation and not config.drops_slices:
+        chosen[dropped.SLICE] = True
     return chosen
 
 
@@ -103,8 +108,9 @@ def decide(
     ``consumer_voids``: rule R2 as documented (a recomputed consumer voids the swap) or as measured (it does not), in
     ``version``; ``source``: where that is known from.
     """
+    told, asked = asked, tuple(request for request in asked if not request.is_dropped)
     if not template.operators:
-        return LayerPlan({}, tuple(_unseen(request, asked) for request in asked))
+        return LayerPlan({}, tuple(_dropped(request) or _unseen(request, asked) for request in told))
     recomputed, rule = _recomputed(template, asked), _ConsumerRule(consumer_voids, version, source)
     wanted = {
         primitive.path: request
@@ -124,7 +130,9 @@ def decide(
             )
             if reason is not None:
                 decisions[path] = Decision(Keep(), reason, decision.requested)
-    outcomes = tuple(_outcome(request, template, decisions, recomputed, wanted) for request in asked)
+    outcomes = tuple(
+        _dropped(request) or _outcome(request, template, decisions, recomputed, wanted) for request in told
+    )
     comm = {
         request.operator: request.kind == "select_comm_recompute"
         for request in asked
@@ -274,6 +282,10 @@ def _cause(root: str, by_model: bool) -> str:
     if by_model:
         return phrase("the model itself recomputes this operator")
     return phrase("{operator} is recomputed", operator=root) if root else phrase("the whole layer is recomputed")
+
+
+def _dropped(request: Request) -> RequestOutcome | None:
+    return RequestOutcome(request, (), _DROPPED) if request.is_dropped else None
 
 
 def _outcome(

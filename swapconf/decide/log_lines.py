@@ -8,7 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from swapconf.config.config import Config
 from swapconf.decide.strategy import LayerStrategy, Request, RequestOutcome
+from swapconf.upstream import dropped
+
+_DIFFERS = "plain-mindformers-differs"
 
 
 def lines(entry: LayerStrategy, swap_on: bool) -> tuple[str, ...]:
@@ -26,6 +30,24 @@ def lines(entry: LayerStrategy, swap_on: bool) -> tuple[str, ...]:
     ]
     return tuple(
         [*_recompute_lines(layer, outcomes, swap_on), *_swap_lines(layer, swaps), *_skip_lines(layer, outcomes)]
+    )
+
+
+def of_options(config: Config) -> tuple[str, ...]:
+    """The lines about what all layers have in common: keys that mindformers alone drops, and whether they count."""
+    recompute = config.recompute
+    if recompute.full is None and not recompute.select:
+        return ()
+    asked = (
+        (dropped.MP_COMM, not recompute.mp_comm_recompute, config.drops_communication, False),
+        (dropped.SLICE, recompute.recompute_slice_activation, config.drops_slices, True),
+    )
+    return tuple(
+        f"swapconf: {key}: {value} does not count, as with mindformers alone [{_DIFFERS}]"
+        if is_dropped
+        else f"swapconf: {key}: {value} counts"
+        for key, is_asked, is_dropped, value in asked
+        if is_asked
     )
 
 

@@ -107,6 +107,17 @@ def last_fits(pattern: str, name: str) -> bool:
     return _fits(compiled(pattern)[-1:], (name,), pattern, budget.current())
 
 
+def repeats(one: str, other: str) -> bool:
+    """Whether two patterns have as many elements, each of which matches the other's as a text, one way or the other
+    (mindformers 1.9.0, LayerSetting._check_repeat_pattern). False for one that cannot be used."""
+    try:
+        pairs = zip(compiled(one), compiled(other), strict=True)
+        left = budget.current()
+        return all(left.fits(a, b.pattern, one) or left.fits(b, a.pattern, other) for a, b in pairs)
+    except (BadPattern, budget.Spent, ValueError):
+        return False
+
+
 def _fits(elements: Sequence[regex.Pattern[str]], names: Sequence[str], pattern: str, left: budget.Budget) -> bool:
     try:
         return len(elements) == len(names) and all(

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from swapconf.config.config import Config, DefaultSwap, Dialect, LayerSelection, ListedSwap, SelectRecompute
-from swapconf.decide.patterns import BadPattern, matches
+from swapconf.decide.patterns import BadPattern, matches, repeats
 from swapconf.decide.stages import BadDeal, StageMap, deal, guess
 from swapconf.decide.strategy import Request, RequestKind
 from swapconf.models.network import Layer, LayerTemplate, Network
+from swapconf.upstream import dropped
 
 FLASH = "FlashAttentionScore"  # type of the primitive
 
@@ -41,6 +42,7 @@ class Requests:
         self._stages = stage_map(config, network.num_layers)
         self._chosen: dict[LayerSelection, frozenset[int]] = {}
         self._selections = tuple(dict.fromkeys(_selections(config)))
+        self._repeated = {kind: repeated(config, kind) for kind in dropped.EXCLUDES}
         self._known: dict[tuple[LayerTemplate, tuple[bool, ...]], tuple[Request, ...]] = {}
 
     def at(self, layer: Layer) -> tuple[Request, ...]:
@@ -90,10 +92,31 @@ class Requests:
         yield from self._select("select_comm_recompute_exclude", recompute.select_comm_exclude, layer)
 
     def _select(self, kind: RequestKind, entries: tuple[SelectRecompute, ...], layer: Layer) -> Iterator[Request]:
+        of = kind.removesuffix("_exclude")
+        drops_all, repeats = of != kind and self.config.drops_exclusions(of), self._repeated.get(kind, ())
         for entry in entries:
             if self.selects(entry.layers, layer):
                 for operator in operators(entry.pattern, layer.template) or _unseen(entry.pattern, layer.template):
-                    yield Request(kind, operator, entry.origin, pattern=entry.pattern)
+                    is_dropped = drops_all or entry.pattern in repeats
+                    yield Request(kind, operator, entry.origin, pattern=entry.pattern, is_dropped=is_dropped)
+
+
+def repeated(config: Config, kind: str) -> frozenset[str]:
+    """Patterns of a list that mindformers takes out of all layers, as an exclusion repeats them; none where exclusions
+    are asked to count as they are written."""
+    if dropped.EXCLUDES[kind] in config.applied:
+        return frozenset()
+    recompute = config.recompute
+    selected, excluded = {
+        "select_recompute": (recompute.select, recompute.select_exclude),
+        "select_comm_recompute": (recompute.select_comm, recompute.select_comm_exclude),
+    }[kind]
+    left = dict.fromkeys(entry.pattern for entry in selected)
+    for pattern in dict.fromkeys(entry.pattern for entry in excluded):
+        found = next((one for one in left if repeats(pattern, one)), None)
+        if found is not None:
+            del left[found]
+    return frozenset(entry.pattern for entry in selected) - set(left)
 
 
 def _selections(config: Config) -> Iterator[LayerSelection]:

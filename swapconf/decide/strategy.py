@@ -51,13 +51,17 @@ RequestKind = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What one entry of the YAML asks for at one operator of a layer (``operator`` "": the whole layer)."""
+    """What one entry of the YAML asks for at one operator of a layer (``operator`` "": the whole layer).
+
+    ``is_dropped``: nothing comes of it, as with mindformers alone (`upstream.dropped`).
+    """
 
     kind: RequestKind
     operator: str
     origin: Origin
     prefetch: int = 0
     pattern: str = ""
+    is_dropped: bool = False
 
     @property
     def is_swap(self) -> bool:
@@ -128,14 +132,19 @@ class LayerPlan:
         return {path: decision.action for path, decision in self.decisions.items()}
 
     @cached_property
+    def asked(self) -> tuple[Request, ...]:
+        """The requests that are not dropped."""
+        return tuple(outcome.request for outcome in self.outcomes if not outcome.request.is_dropped)
+
+    @cached_property
     def excluded(self) -> frozenset[str]:
         """The operators whose recompute is excluded."""
-        return excluded(outcome.request for outcome in self.outcomes)
+        return excluded(self.asked)
 
     @cached_property
     def handed_on(self) -> dict[str, str]:
         """See the function of this name."""
-        return handed_on(outcome.request for outcome in self.outcomes)
+        return handed_on(self.asked)
 
     @cached_property
     def selected(self) -> frozenset[str]:

@@ -86,6 +86,7 @@ def _path(order: RankOrder) -> Path:
         **({"hyper_parallel": find_spec("hyper_parallel") is not None} if "parallelism" in settings else {}),
         "variables": {name: os.environ[name] for name in sorted(os.environ) if name.startswith(_ASKED_BY)},
         "families": dict(order.settings.families),
+        "apply": sorted(order.settings.apply),
         "severity": {rule: str(severity) for rule, severity in order.settings.severity.items()},
         # findings point into the file
         "file": order.document.file,

@@ -199,10 +199,14 @@ class _Work:
                 "mp_comm_recompute",
                 recompute.mp_comm_recompute,
                 True,
-                phrase("name the collectives in `exclude_op`, by path")
+                phrase(
+                    "nothing to do: mindformers drops it in graph mode, too; to have it, name the collectives in "
+                    "`exclude_op`, by path"
+                )
                 if self.excludes_paths
                 else phrase(
-                    "list the collectives in `exclude_op`, such as ['AllGather', 'ReduceScatter', 'AllReduce']"
+                    "nothing to do: mindformers drops it in graph mode, too; to have it, list the collectives in "
+                    "`exclude_op`, such as ['AllGather', 'ReduceScatter', 'AllReduce']"
                 ),
             ),
             (

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from swapconf.config.config import Config
 from swapconf.decide.compact import compact
+from swapconf.decide.expand import recompute_options
 from swapconf.dryrun.cluster import CARDS
 from swapconf.dryrun.rank_order import cluster_of
 from swapconf.models.network import Network
@@ -92,7 +93,7 @@ class Judge:
         self.stages = tuple(
             tuple(layer.index for layer in self.layers if layer.stage == stage) for _, stage in evaluator.ranks
         )
-        self._base, self._cards = base, cards
+        self.base, self._cards = base, cards
         self._scored: dict[Plan, Scored] = {}
         self._found: dict[Plan, Evaluation] = known._found if known is not None else {}
         self._settled: dict[Plan, tuple[int, ...]] = known._settled if known is not None else {}  # what is learned
@@ -109,7 +110,13 @@ class Judge:
 
     def under(self, limits: Limits) -> Judge:
         """The same under other limits; what was evaluated is known."""
-        return Judge(self.evaluator, self._base, self.network, limits, self._cards, self.max_entries, self)
+        return Judge(self.evaluator, self.base, self.network, limits, self._cards, self.max_entries, self)
+
+    def of(self, base: Config) -> Judge:
+        """The same of another YAML for the same model; nothing is known of its plans."""
+        made = Judge(self.evaluator, base, self.network, self.limits, self._cards, self.max_entries)
+        made.refused |= self.refused
+        return made
 
     def without(self, together: Refused) -> Judge:
         """The same, with one more set of entries that is not compiled."""
@@ -122,7 +129,7 @@ class Judge:
         return tuple(fitted(mode, layer.template) for mode, layer in zip(modes, self.layers, strict=True))
 
     def config(self, plan: Plan) -> Config:
-        return config_of(plan, self._base)
+        return config_of(plan, self.base)
 
     def written(self, plan: Plan) -> Config:
         """The same in as few entries as there can be, as the YAML says it. Raises CannotCompact."""
@@ -247,10 +254,12 @@ class Judge:
 
     def _asked(self, plan: Plan) -> tuple[Config, Sequence[object]]:
         """The plan, and by rank what tells it from others there: what a rank does depends on its own layers, on whether
-        operators are selected anywhere, and on whether swap is on, as layers are inlined otherwise then."""
+        operators are selected anywhere, on how recompute is asked for, and on whether swap is on, as layers are inlined
+        otherwise then."""
         config = self.config(plan)
         selects = any(atom.kind == "recompute" and atom.path for mode in plan for atom in mode)
-        return config, [(config.swap_on, selects, tuple(plan[index] for index in mine)) for mine in self.stages]
+        common = config.swap_on, selects, *recompute_options(config).items()
+        return config, [(*common, tuple(plan[index] for index in mine)) for mine in self.stages]
 
 
 def judge_of(

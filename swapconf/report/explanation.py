@@ -186,8 +186,10 @@ def _word(action: Action) -> str:
     return _ACTIONS[type(action)]
 
 
-def as_json(strategy: Strategy, lines: Mapping[str, Sequence[str]], only_layer: int | None = None) -> str:
-    """Every layer with its decision at every site, and its log lines."""
+def as_json(
+    strategy: Strategy, lines: Mapping[str, Sequence[str]], only_layer: int | None = None, common: Sequence[str] = ()
+) -> str:
+    """Every layer with its decision at every site, and its log lines; ``common``: those of all layers together."""
     layers = [
         {
             "layer": entry.layer.index,
@@ -200,7 +202,14 @@ def as_json(strategy: Strategy, lines: Mapping[str, Sequence[str]], only_layer: 
         if only_layer is None or entry.layer.index == only_layer
     ]
     return json.dumps(
-        {"family": strategy.network.family, "num_layers": strategy.network.num_layers, "layers": layers}, indent=2
+        {
+            "family": strategy.network.family,
+            "num_layers": strategy.network.num_layers,
+            "recompute_options": dict(strategy.recompute_options),
+            "log_lines": list(common),
+            "layers": layers,
+        },
+        indent=2,
     )
 
 

@@ -15,6 +15,7 @@ from swapconf.config.yaml_document import parse
 from swapconf.files import json_object
 from swapconf.files.writing import replace_text
 from swapconf.study.settings import NONE, Settings
+from swapconf.upstream import dropped
 from swapconf.words.findings import Severity, SwapconfError
 
 VARIABLE = "SWAPCONF_SOURCE"  # the file, for a process that is started under `swapconf run`
@@ -30,6 +31,7 @@ def write(file: Path, document: Document, settings: Settings) -> None:
         "settings": settings.file,
         "severity": severity,
         "families": dict(settings.families),
+        "apply": sorted(settings.apply),
     }
     replace_text(file, json.dumps(content))
 
@@ -47,6 +49,7 @@ def read(file: Path, made: Document) -> tuple[Document, Settings]:
         file=str(found.get("settings", "")),
         families=_words(found.get("families")),
         severity={rule: Severity(word) if word else None for rule, word in _words(found.get("severity")).items()},
+        apply=dropped.KEYS.intersection(found.get("apply", ())),
     )
 
 

@@ -15,6 +15,8 @@ from typing import Any
 from swapconf.files.opening import read_bytes
 from swapconf.models import catalog
 from swapconf.study.pages import pages
+from swapconf.upstream import dropped
+from swapconf.upstream.dropped import MP_COMM
 from swapconf.upstream.facts import Installed, Versions, installed
 from swapconf.upstream.versions import BadVersion, checked
 from swapconf.words.findings import Finding, Origin, Severity
@@ -22,7 +24,7 @@ from swapconf.words.phrases import phrase
 
 OFF = "off"
 _MAX_BYTES = 2**20
-_KEYS = ("severity", "families", "mindspore", "mindformers")
+_KEYS = ("severity", "families", "mindspore", "mindformers", "apply")
 _FILES = (".swapconf.toml", "pyproject.toml")
 _DECODE_LINE = r"at line (\d+), column (\d+)"
 
@@ -33,7 +35,8 @@ class Settings:
 
     ``file``: where it is written, "" where nothing is settled. ``severity``: by rule, None for off. ``families``: by
     name of a model class of one's own, the catalog family whose layers it has. ``mindspore``, ``mindformers``: versions
-    to check for, None for what is installed here.
+    to check for, None for what is installed here. ``apply``: keys of `recompute_config` that count although mindformers
+    alone drops them (`upstream.dropped`).
     """
 
     file: str = ""
@@ -41,6 +44,7 @@ class Settings:
     families: Mapping[str, str] = field(default_factory=dict)
     mindspore: str | None = None
     mindformers: str | None = None
+    apply: frozenset[str] = frozenset()
 
     def versions(
         self, mindspore: str | None = None, mindformers: str | None = None, here: Installed | None = None
@@ -142,6 +146,7 @@ class _Reader:
             families=self._families(section.get("families", {}), families),
             mindspore=self._version(section, "mindspore"),
             mindformers=self._version(section, "mindformers"),
+            apply=self._apply(section.get("apply", [])),
         )
 
     def _severity(self, table: Any, rules: Collection[str]) -> dict[str, Severity | None]:
@@ -174,6 +179,17 @@ class _Reader:
             else:
                 chosen[name] = family
         return chosen
+
+    def _apply(self, given: Any) -> frozenset[str]:
+        if not isinstance(given, list) or not all(isinstance(name, str) for name in given):
+            self._wrong(("apply",), phrase("expected a list of keys"), phrase('write `apply = ["{key}"]`', key=MP_COMM))
+            return frozenset()
+        for name in given:
+            if name not in dropped.KEYS:
+                self._wrong(
+                    ("apply",), phrase("`{key}` is no key that mindformers drops", key=name), _meant(name, dropped.KEYS)
+                )
+        return dropped.KEYS & set(given)
 
     def _version(self, section: Mapping[str, Any], key: str) -> str | None:
         value = section.get(key)

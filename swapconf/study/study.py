@@ -22,7 +22,7 @@ from swapconf.decide.rules.case import Case
 from swapconf.decide.strategy import ModuleDecision, Strategy
 from swapconf.models import catalog
 from swapconf.models.network import Layer, LayerTemplate, Network, for_ranks
-from swapconf.study import ignores
+from swapconf.study import applied, ignores
 from swapconf.study.pages import pages
 from swapconf.study.settings import NONE, Settings, settings_of
 from swapconf.upstream.facts import Versions
@@ -77,11 +77,13 @@ def study_document(
     whole, unread = pretrained.merged(document)
     with budget.shared():
         config, wrong = yaml_config.from_document(whole, mindformers=versions.mindformers)
+        keys, comments = applied.read(document.text, document.file)
+        config = replace(config, applied=settings.apply | keys)
         network = network_of(config, versions, settings.families)
         strategy = expand(config, network, versions) if network is not None else None
         case = Case(config=config, versions=versions, network=network, strategy=strategy, environment=environment)
         decided = _modules(config, versions) if config.dialect is Dialect.PYNATIVE else ()
-        findings = _effective([*unread, *wrong, *check_all(case)], document, settings)
+        findings = _effective([*unread, *wrong, *comments, *check_all(case)], document, settings)
     return Study(document, config, network, strategy, decided, findings, settings, versions)
 
 

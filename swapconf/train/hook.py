@@ -34,7 +34,10 @@ class LayerOrder:
 
 
 class Planner(Protocol):
-    """Plans the layers of one block of a model."""
+    """Plans the layers of one block of a model. ``lines``: to log, of all layers together."""
+
+    @property
+    def lines(self) -> tuple[str, ...]: ...
 
     def order(self, index: int, template: LayerTemplate) -> LayerOrder: ...
 
@@ -91,6 +94,8 @@ def _take_layer_setting(module: Any, advisor: Advisor) -> None:
             self._planner = advisor.planner(
                 _block(num_layers, offset, parallel_config, pp_interleave_num, start_stage, stage_num)
             )
+            for line in self._planner.lines:
+                _log(line)
 
         def __call__(self, layer: Any, layer_id: int) -> None:
             owners.separate(layer)

@@ -26,6 +26,7 @@ class LayerPlanner:
         bare = Network(family=None, layers=blank)
         self._requests = Requests(config, replace(known, layers=blank) if known is not None else bare)
         self._stages = stage_map(config, count)
+        self.lines = log_lines.of_options(config)
         self._config = config
         self._known = known
         self._decider = Decider(config, study.versions)

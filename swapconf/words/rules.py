@@ -120,6 +120,11 @@ CHECKING: Pages = {
         "error",
         "A comment `# swapconf: ignore` without a rule in brackets, or with one that does not exist.",
     ),
+    "apply-comment": (
+        "error",
+        "A comment `# swapconf: apply[key, ...]` that names no key, or one that mindformers does not drop: "
+        "`plain-mindformers-differs` tells which there are.",
+    ),
     "passed-otherwise": (
         "error",
         "In a run, mindformers passes another number of layers, other pipeline stages, another swap or another "

@@ -1,16 +1,23 @@
 """YAMLs that others published, at their full width, with fewer layers and micro-batches and nothing else changed.
 
-Those of the corpus are skipped where SWAPCONF_CORPUS names none; docs/evidence/published-yamls.md tells of all.
+Those of the corpus are skipped where SWAPCONF_CORPUS names none; docs/evidence/published-yamls.md tells of all, and
+docs/evidence/never-worse.md of all that were run by mindformers alone as well.
 """
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import pytest
-from published_yamls import of_file
+from never_worse import MOST, step_us
+from published_yamls import Row, of_file
 
-from tests.helpers import CORPUS
+from swapconf.config import overrides
+from swapconf.dryrun.fold import folded
+from swapconf.dryrun.outcome import RankReport
+from swapconf.dryrun.rank_order import RankOrder
+from tests.helpers import CORPUS, ROOT, scratch
 
 pytestmark = pytest.mark.mindspore
 
@@ -24,6 +31,11 @@ FROM_CORPUS = {
 }
 INSTALLED = {"telechat3": "telechat3/pretrain_telechat3_36b.yaml"}  # in the package of mindformers
 TIMEOUT_SECONDS = 600.0
+SWAPPED = ROOT / "configs/llama2_7b/example4_swap_with_recompute.yaml"
+EXCLUDED = (  # what mindformers drops beside swap, and what would keep more in memory than it does
+    "model.model_config.num_layers=2",
+    "recompute_config={recompute: True, select_recompute_exclude: {'feed_forward\\.mul': True}}",
+)
 
 
 def installed(name: str) -> Path:
@@ -32,16 +44,57 @@ def installed(name: str) -> Path:
     return Path(mindformers.__file__).parents[1] / "configs" / name
 
 
-@pytest.mark.parametrize("family", [*FROM_CORPUS, *INSTALLED])
-def test_a_published_yaml_runs_as_it_is_and_its_peak_is_mindspores_to_the_byte(family: str, tmp_path: Path) -> None:
+def published(family: str) -> Path:
     if family in INSTALLED:
-        path = installed(INSTALLED[family])
-    else:
-        if CORPUS is None:
-            pytest.skip("SWAPCONF_CORPUS is not set")
-        path = CORPUS / "mindformers-r1.8.0" / FROM_CORPUS[family]
-    row = of_file(path, tmp_path, TIMEOUT_SECONDS)
+        return installed(INSTALLED[family])
+    if CORPUS is None:
+        pytest.skip("SWAPCONF_CORPUS is not set")
+    return CORPUS / "mindformers-r1.8.0" / FROM_CORPUS[family]
+
+
+@cache
+def ran(family: str) -> Row:
+    row = of_file(published(family), scratch("published") / family, TIMEOUT_SECONDS)
     assert row is not None
+    return row
+
+
+@pytest.mark.parametrize("family", [*FROM_CORPUS, *INSTALLED])
+def test_a_published_yaml_runs_as_it_is_and_its_peak_is_mindspores_to_the_byte(family: str) -> None:
+    row = ran(family)
     assert row.report is not None, row.reason
     assert row.report.outcome.good, row.report.detail
     assert row.own_peak == row.report.used_peak_bytes
+
+
+@pytest.mark.parametrize("family", ["glm4", "telechat3"])  # one drops slices, the other `mp_comm_recompute`
+def test_a_published_yaml_needs_no_more_than_with_mindformers_alone(family: str) -> None:
+    row, keep = ran(family), scratch("published-plain") / family
+    assert row.report is not None
+    plain = dry_run(published(family), row.changes, keep, plain=True)
+    assert_no_worse(plain, keep, row.report, scratch("published") / family)
+
+
+def test_exclusions_beside_swap_need_no_more_than_with_mindformers_alone(tmp_path: Path) -> None:
+    alone, ours = (dry_run(SWAPPED, EXCLUDED, tmp_path / str(plain), plain=plain) for plain in (True, False))
+    assert any(finding.rule == "plain-mindformers-differs" for finding in ours.findings)
+    assert_no_worse(alone, tmp_path / "True", ours, tmp_path / "False")
+
+
+def dry_run(path: Path, changes: tuple[str, ...], keep: Path, *, plain: bool) -> RankReport:
+    document = overrides.of_file(str(path), changes)
+    return folded.rehearse(
+        RankOrder(document=document, rank=0, keep=keep, timeout_seconds=TIMEOUT_SECONDS, plain=plain)
+    )
+
+
+def assert_no_worse(alone: RankReport, kept_alone: Path, ours: RankReport, kept_ours: Path) -> None:
+    assert alone.outcome.good, alone.detail
+    assert ours.outcome.good, ours.detail
+    assert alone.used_peak_bytes is not None
+    assert ours.used_peak_bytes is not None
+    assert ours.used_peak_bytes <= alone.used_peak_bytes * (1 + MOST)
+    before, after = step_us(kept_alone / "rank_0", 0), step_us(kept_ours / "rank_0", 0)
+    assert before is not None
+    assert after is not None
+    assert after <= before

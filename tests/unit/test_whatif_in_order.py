@@ -29,7 +29,7 @@ from swapconf.whatif.graph.strategy_graph import strategy_graph, unchanged
 from swapconf.whatif.placed import placed
 from swapconf.whatif.predict import predict, schedule
 from swapconf.whatif.prepare import prepare
-from tests.helpers import RECORDED_WITH, TRACES, packed, study_of, study_of_values
+from tests.helpers import AS_WRITTEN, RECORDED_WITH, TRACES, packed, study_of, study_of_values
 
 FOLDERS = sorted((TRACES / "in_order").iterdir())
 ALL = [
@@ -106,7 +106,7 @@ def strategy(folder: Path, run: Mapping[str, Any]) -> Strategy:
     plain = study_of(folder / "model.yaml").document.root.plain()
     assert isinstance(plain, dict)
     values = {**plain, **asked}
-    found = study_of_values(values, versions=RECORDED_WITH).strategy
+    found = study_of_values(values, versions=RECORDED_WITH, settings=AS_WRITTEN).strategy
     assert found is not None
     return found
 

@@ -76,7 +76,7 @@ def _clashes(entry: LayerStrategy, path: str, swapped: str) -> bool:
         return not by_model and not _is_inside(action.root, swapped)
     around = [
         request.operator
-        for request in (outcome.request for outcome in entry.plan.outcomes)
+        for request in entry.plan.asked
         if request.kind in ("recompute", "select_recompute")
         and primitive in primitives_below(request.operator, entry.layer.template)
     ]
@@ -101,7 +101,7 @@ def _causes(entry: LayerStrategy, path: str) -> Iterator[str]:
         return
     if path in entry.plan.handed_on:
         yield entry.plan.handed_on[path]
-    for request in (outcome.request for outcome in entry.plan.outcomes):
+    for request in entry.plan.asked:
         is_recompute = request.kind in ("recompute", "select_recompute")
         if is_recompute and template.by_path[path] in primitives_below(request.operator, template):
             yield request.operator or phrase("the whole layer")

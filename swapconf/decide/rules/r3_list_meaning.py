@@ -3,8 +3,9 @@ r"""R3-list-meaning: with swap on, lists in recompute_config name layers; with s
 The same list can so mean different layers before and after ``swap`` is switched. One finding for the section says so: a
 warning where a list looks like counts (as long as the number of stages and no more than each has, a value twice, not in
 ascending order), with the list of indices that would mean what the counts mean; else a note. ``--fix`` writes neither:
-nobody but the author knows which was meant. Lists nested for each interleave can only be counts, and are refused while
-swap is on.
+nobody but the author knows which was meant. An error in an mcore model with ``swap_config``, which mindformers alone
+ignores: a job that ran with these counts would recompute fewer layers. Lists nested for each interleave
+can only be counts, and are refused while swap is on.
 Source: documented (Fine-Grained Activations SWAP, rule 3), measured with mindformers 1.9.0.
 
 Reported: ``recompute: [2]`` with ``swap: True`` (layer 2; with swap off: the first two layers of the stage).
@@ -15,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from swapconf.config.config import FullRecompute, LayerCounts, LayerIndices, SelectRecompute
+from swapconf.config.config import Config, Dialect, FullRecompute, LayerCounts, LayerIndices, SelectRecompute
 from swapconf.decide.requests import stage_map
 from swapconf.decide.rules.case import Case, finding, ranges
 from swapconf.decide.stages import BadDeal, StageMap
@@ -49,7 +50,13 @@ def check(case: Case) -> Iterator[Finding]:
         return
     suspects = [made for made in lists if _looks_like_counts(made, stages)]
     if suspects:
-        yield finding(RULE, Severity.WARNING, suspects[0].entry.origin, _message(suspects), _hint(suspects, stages))
+        place, message, hint = suspects[0].entry.origin, _message(suspects), _hint(suspects, stages)
+        severity = Severity.WARNING
+        if _recomputes_less(suspects, case.config):
+            severity = Severity.ERROR
+            message = phrase("{told}; mindformers alone ignores the swap of this model, and counts", told=message)
+            hint = phrase("{hint}, but to say so: `# swapconf: ignore[{rule}] layers are meant`", hint=hint, rule=RULE)
+        yield finding(RULE, severity, place, message, hint)
     else:
         yield finding(
             RULE,
@@ -84,6 +91,13 @@ def _looks_like_counts(made: _List, stages: StageMap) -> bool:
     available = [sum(shares) for shares in zip(*stages.shares, strict=True)]
     fits = stages.guessed or all(count <= share for count, share in zip(indices, available, strict=False))
     return made.counted is not None and num_stages > 1 and len(indices) == num_stages and fits
+
+
+def _recomputes_less(lists: Sequence[_List], config: Config) -> bool:
+    """Whether mindformers alone, which passes no `swap_config` to mcore models, takes one of these as counts of more
+    layers (1.7.0 to 2.1.0, TransformerOpParallelConfig.to_dict)."""
+    is_ignored = not config.model.legacy and config.dialect is Dialect.LEGACY
+    return is_ignored and any(made.counted is not None and len(made.counted) > len(made.now) for made in lists)
 
 
 def _message(lists: Sequence[_List]) -> str:
