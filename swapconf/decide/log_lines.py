@@ -40,7 +40,7 @@ def of_options(config: Config) -> tuple[str, ...]:
         return ()
     asked = (
         (dropped.MP_COMM, not recompute.mp_comm_recompute, config.drops_communication, False),
-        (dropped.SLICE, recompute.recompute_slice_activation, config.drops_slices, True),
+        (dropped.SLICE, recompute.recompute_slice_activation and recompute.full is not None, config.drops_slices, True),
     )
     return tuple(
         f"swapconf: {key}: {value} does not count, as with mindformers alone [{_DIFFERS}]"

@@ -10,9 +10,10 @@ import pytest
 from swapconf.config.config import Dialect
 from swapconf.config.nodes import from_plain, nowhere
 from swapconf.decide.rules import PYNATIVE_ALONE, dialects_of, every_rule
+from swapconf.study.settings import NONE
 from swapconf.study.study import study_document
 from swapconf.upstream.facts import Versions
-from tests.helpers import ROOT, study_of
+from tests.helpers import AS_WRITTEN, ROOT, study_of, study_of_values
 from tests.unit.test_upstream_cases import BASE
 
 QWEN3 = {"model_type": "qwen3", "architectures": "Qwen3ForCausalLM"}
@@ -103,7 +104,7 @@ def model(**settings: Any) -> dict[str, Any]:
         ),
         ({"recompute_config": {"select_recompute": {"feed_forward": True}}}, None, None),
         ({"recompute_config": {"select_comm_recompute": {"feed_forward": True}}}, "recompute-void", "warning"),
-        ({"recompute_config": {"recompute": True, "mp_comm_recompute": False}}, "plain-mindformers-differs", "note"),
+        ({"recompute_config": {"recompute": True, "mp_comm_recompute": False}}, "plain-mindformers-differs", "warning"),
         ({"recompute_config": {"recompute": [-1]}}, "recompute-count", "error"),
         ({"parallel_config": {"pipeline_stage": 3}}, "stage-offset", "error"),
         ({"parallel_config": {"pipeline_stage": 3}, **model(offset=[0, 0, 1])}, None, None),
@@ -162,7 +163,9 @@ def test_recompute_of_something_inside_of_a_swap_is_no_clash(
 
 def test_an_exclusion_inside_of_a_swap_is_a_clash() -> None:
     recompute = {"select_recompute": {"feed_forward": [1]}, "select_recompute_exclude": {r"feed_forward\.mul": [1]}}
-    assert found({"swap_config": WHOLE, "recompute_config": recompute})["R1-recompute-wins"] == "warning"
+    for settings, severity in ((NONE, "note"), (AS_WRITTEN, "warning")):  # mindformers drops it beside swap
+        made = study_of_values(merged(BASE, {"swap_config": WHOLE, "recompute_config": recompute}), settings=settings)
+        assert [one.severity.value for one in made.findings if one.rule == "R1-recompute-wins"] == [severity]
 
 
 @pytest.mark.parametrize(

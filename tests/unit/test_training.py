@@ -14,6 +14,7 @@ from swapconf.train import hook
 from swapconf.train.planner import LayerPlanner
 from swapconf.train.session import Session
 from swapconf.words.findings import SwapconfError
+from tests.helpers import AS_WRITTEN
 from tests.unit.networks import TOY
 
 
@@ -147,7 +148,7 @@ NO_SWAP = {"swap": False, "layer_swap": None, "op_swap": None, "default_prefetch
 
 
 def reviewed(**sections: Any) -> Session:
-    session = Session()
+    session = Session(settings=AS_WRITTEN)
     session.review({**QWEN3, **sections})
     return session
 

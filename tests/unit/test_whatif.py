@@ -29,14 +29,14 @@ from swapconf.whatif.prepare import _layers, prepare
 from swapconf.whatif.question import Mismatch, Question, _findings, with_prefetch
 from swapconf.whatif.sweep import Point
 from swapconf.words.findings import Origin, Severity
-from tests.helpers import TRACES, golden, study_of
+from tests.helpers import AS_WRITTEN, TRACES, golden, study_of
 
 CONFIG = str(TRACES / "llama.yaml")
 OFF = "swap_config={swap: False}"
 
 
 def study(*changes: str) -> Study:
-    return study_of(CONFIG, "model.model_config.num_layers=2", *changes)
+    return study_of(CONFIG, "model.model_config.num_layers=2", *changes, settings=AS_WRITTEN)
 
 
 @cache

@@ -979,9 +979,9 @@ CASES = (
         "",
         (
             ("note", "R3-list-meaning", "recompute_config.select_recompute.feed_forward\\.mul"),
-            ("note", "plain-mindformers-differs", "recompute_config.select_recompute_exclude.feed_forward\\.mul"),
+            ("warning", "plain-mindformers-differs", "recompute_config.select_recompute.feed_forward\\.mul"),
+            ("warning", "plain-mindformers-differs", "recompute_config.select_recompute_exclude.feed_forward\\.mul"),
             ("warning", "recompute-nothing", "recompute_config.select_recompute.feed_forward\\.mul"),
-            ("warning", "recompute-void", "recompute_config.select_recompute.feed_forward\\.mul"),
         ),
     ),
     Case(
@@ -991,8 +991,8 @@ CASES = (
         "39@1* 39@1* 39@1* 39@1*",
         "",
         (
-            ("note", "plain-mindformers-differs", "recompute_config.select_recompute_exclude.feed_forward\\.mul"),
             ("warning", "R1-recompute-wins", "swap_config.op_swap[0].op_name"),
+            ("warning", "plain-mindformers-differs", "recompute_config.select_recompute_exclude.feed_forward\\.mul"),
         ),
     ),
     Case(
