@@ -21,9 +21,10 @@ import numpy as np
 
 from swapconf.profile import kernel_details
 from swapconf.timing import fit, hardware
-from swapconf.timing.cost import Fit, MeasuredKernel
+from swapconf.timing.cost import Fit
 from swapconf.timing.families import FAMILIES
 from swapconf.timing.hardware_names import SHIPPED
+from swapconf.timing.measurements import MeasuredKernel
 from swapconf.trace.trace import Tensor
 
 HERE = Path(__file__).parent / "published"

@@ -16,7 +16,7 @@ from swapconf.words.phrases import phrase, plural
 
 if TYPE_CHECKING:
     from swapconf.timing.calibration import Calibration, Judged
-    from swapconf.timing.cost import Measured
+    from swapconf.timing.measurements import Measured
 
 
 @click.command(cls=Command)
@@ -67,7 +67,7 @@ def command(profiles: tuple[Path, ...], profile: str, file: Path) -> None:
 def _read(path: Path) -> Measured:
     """Raises SwapconfError."""
     from swapconf.profile import kernel_details, profiler_folder
-    from swapconf.timing.cost import Measured
+    from swapconf.timing.measurements import Measured
 
     if path.is_dir():
         return profiler_folder.read(path)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from swapconf.files.table_lines import DIMENSION, number, shown
 from swapconf.profile.profiler_csv import Header, profiler_damage, rows
-from swapconf.timing.cost import MeasuredKernel
+from swapconf.timing.measurements import MeasuredKernel
 from swapconf.trace.trace import Tensor
 from swapconf.words.phrases import phrase
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from swapconf.files.table_lines import NOT_FOUND
 from swapconf.profile import kernel_details, trace_view
 from swapconf.profile.profiler_csv import profiler_damage
-from swapconf.timing.cost import Measured
+from swapconf.timing.measurements import Measured
 from swapconf.words.phrases import phrase
 
 DETAILS, STATISTIC, VIEW = "kernel_details.csv", "op_statistic.csv", "trace_view.json"

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from swapconf.timing.cost import FIGURES, GIGA, Figure, Fit, Hardware, MeasuredCopy, MeasuredKernel
+from swapconf.timing.cost import FIGURES, GIGA, Figure, Fit, Hardware
 from swapconf.timing.families import FAMILIES
 from swapconf.timing.fit import Sample, fits, halves, ratios, samples
+from swapconf.timing.measurements import MeasuredCopy, MeasuredKernel
 
 LARGE_BYTES = 2**20  # of less, starting a copy takes longer than the copy
 LINK = "host_link_gbps"

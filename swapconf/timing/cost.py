@@ -13,7 +13,8 @@ from enum import Enum
 import numpy as np
 from numpy.typing import NDArray
 
-from swapconf.trace.trace import Tensor
+from swapconf.timing.measurements import Measured
+from swapconf.timing.seen import Seen
 from swapconf.words.phrases import mark
 
 GIGA, TERA = 1e9, 1e12
@@ -131,13 +132,15 @@ class Fit:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Hardware:
     """One card and its links. ``figures`` has every name of FIGURES and ``card`` of CARD_FIGURES; ``assumed``: those of
-    FIGURES that are of the generic profile. ``fits``: by family of kernels, every one of `swapconf.timing.families`."""
+    FIGURES that are of the generic profile. ``fits``: by family of kernels, every one of `swapconf.timing.families`.
+    ``seen``: shapes that a profile of one's own measured, which go before every fit."""
 
     name: str
     figures: Mapping[str, Figure]
     card: Mapping[str, Figure]
     assumed: frozenset[str] = frozenset()
     fits: Mapping[str, Fit] = field(default_factory=dict)
+    seen: Seen = field(default_factory=Seen)
 
     def value(self, name: str) -> float:
         return self.figures[name].value
@@ -164,46 +167,6 @@ class Host:
     def link_gbps(self, hardware: Hardware) -> float:
         """What one card gets when all copy at once."""
         return min(hardware.value("host_link_gbps"), self.bandwidth_gbps / self.cards)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MeasuredKernel:
-    """A row of a profile.
-
-    Shapes are empty where they were not recorded (profiler level 0).
-
-    Attributes:
-        kernel: The kernel of MindSpore that launched it, "" where that is not told.
-        type: Of the operator, as the profiler calls it.
-        core: What it ran on, as the profiler calls it; "" where that is not told.
-    """
-
-    kernel: str
-    device_name: str
-    type: str
-    inputs: tuple[Tensor, ...]
-    outputs: tuple[Tensor, ...]
-    duration_us: float
-    core: str = ""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MeasuredCopy:
-    """One copy between device and host, with all that shared the link at that time."""
-
-    to_host: bool
-    size_bytes: int
-    duration_us: float
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Measured:
-    """``kernels``: of kernel_details.csv. ``average_us``: by type, of op_statistic.csv, and of the collectives in
-    trace_view.json, which also has the ``copies``."""
-
-    kernels: tuple[MeasuredKernel, ...] = ()
-    copies: tuple[MeasuredCopy, ...] = ()
-    average_us: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

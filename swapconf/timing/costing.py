@@ -1,7 +1,8 @@
 """TRACE + HARDWARE -> COSTS: microseconds of every kernel of a step, by what such kernels take, or as measured.
 
-A kernel that computes takes what the fit of its family makes of its operations and bytes (`families`), with the range
-that kernels of this family were seen in. Copies and collectives take what they move over their link; start-up times of
+A kernel of a shape that the hardware file saw takes what it took there (`seen`). Any other that computes takes what the
+fit of its family makes of its operations and bytes (`families`), with the range that kernels of this family were seen
+in. Copies and collectives take what they move over their link; start-up times of
 collectives are not known publicly and not in the model, so their range is only upwards. A measured profile has them.
 """
 
@@ -14,12 +15,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from swapconf.timing.cost import GIGA, ORIGINS, SPREAD, TERA, Costs, FigureOrigin, Hardware, Host, Measured
-from swapconf.timing.families import FAMILIES, attention_of, family_of, primitive_of, terms
+from swapconf.timing.cost import GIGA, ORIGINS, SPREAD, TERA, Costs, FigureOrigin, Hardware, Host
+from swapconf.timing.families import FAMILIES, family_of, primitive_of, terms
 from swapconf.timing.measured import TimeTable
+from swapconf.timing.measurements import Measured
 from swapconf.timing.program import step_tasks
 from swapconf.trace.trace import Kernel, Task, Tensor, Trace
-from swapconf.trace.work import COLLECTIVES, COPY, FLASH, FLASH_GRAD, VIEWS, Attention, Work, work
+from swapconf.trace.work import COLLECTIVES, COPY, FLASH, FLASH_GRAD, VIEWS, Attention, Work, attention_of, work
 
 _INTEGER = re.compile(r"ValueNode<Int64Imm> (-?\d+)")
 _COPIES, _COLLECTIVES = "copies", "collectives"
@@ -96,7 +98,7 @@ def operations(load: Workload) -> NDArray[np.float64]:
 def costs(load: Workload, hardware: Hardware, host: Host | None = None, measured: Measured | None = None) -> Costs:
     """``measured`` kernels replace the model, or calibrate it where only their type was seen."""
     shared = host or Host()
-    known = [_estimate(signature, hardware, shared) for signature in load.signatures]
+    known = [_known(signature, hardware, shared) for signature in load.signatures]
     estimated = np.array([item.us for item in known], dtype=np.float64)
     duration = estimated[load.index]
     origin = np.array([ORIGINS.index(item.origin) for item in known], dtype=np.uint8)[load.index]
@@ -118,9 +120,11 @@ def costs(load: Workload, hardware: Hardware, host: Host | None = None, measured
     for kernel, (name, which) in enumerate(zip(load.names, load.index.tolist(), strict=True)):
         item = load.signatures[which]
         duration[kernel], found = table.time_us(
-            name, item.primitive, item.inputs, item.outputs, float(estimated[which])
+            name, item.primitive, item.inputs, item.outputs, item.attention, float(estimated[which])
         )
-        if found is not FigureOrigin.ESTIMATED:
+        if known[which].origin is FigureOrigin.MEASURED and found is not FigureOrigin.MEASURED:
+            duration[kernel] = estimated[which]  # a hardware file knows this shape, the profile its type only
+        elif found is not FigureOrigin.ESTIMATED:
             origin[kernel] = ORIGINS.index(found)
             group[kernel] = GROUPS[found.value]
     return Costs(duration_us=duration, origin=origin, group=group, spread=spread)
@@ -154,6 +158,18 @@ class Estimate:
     us: float
     group: str
     origin: FigureOrigin = FigureOrigin.ESTIMATED
+
+
+def _known(signature: Signature, hardware: Hardware, host: Host) -> Estimate:
+    """As the hardware file saw it, else estimated."""
+    estimate = _estimate(signature, hardware, host)
+    if not hardware.seen or not estimate.us or estimate.group in _LINKS:
+        return estimate
+    match = hardware.seen.match(signature.primitive, signature.inputs, signature.outputs, signature.attention)
+    if match is None:
+        return estimate
+    origin = FigureOrigin.MEASURED if match.is_same else FigureOrigin.CALIBRATED
+    return Estimate(match.us, origin.value, origin)
 
 
 def _estimate(signature: Signature, hardware: Hardware, host: Host) -> Estimate:

@@ -13,8 +13,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import ceil, log2, prod
 
-from swapconf.timing.cost import GIGA, TERA, Hardware, MeasuredKernel, Terms
-from swapconf.timing.measured import plain
+from swapconf.timing.cost import GIGA, TERA, Hardware, Terms
+from swapconf.timing.measurements import MeasuredKernel
 from swapconf.trace.trace import Tensor
 from swapconf.trace.work import (
     ASSIGNING,
@@ -28,8 +28,10 @@ from swapconf.trace.work import (
     VIEWS,
     Attention,
     Work,
+    attention_of,
     work,
 )
+from swapconf.upstream.device_kernels import plain
 from swapconf.words.units import MIB
 
 ELEMENTS_A_BLOCK = 1024  # public kernels of 4096 elements run on 4 vector cores, of 12288 on 12
@@ -108,7 +110,6 @@ def family_of(primitive: str, attention: Attention | None = None, tensors: Seque
 
 
 _FULL_HEAD = 128  # narrower heads take as long: the softmax of the scores does not get less
-_COMPRESSED_MASK = (2048, 2048)
 _CALLED = {plain(name): name for name in (*MATRIX, *GROUPED, FLASH, FLASH_GRAD, *FILLING, *TAKING, *ASSIGNING, *VIEWS)}
 _COMMUNICATING = frozenset(map(plain, COLLECTIVES)) | {"allgatheraicpukernel"}
 _MATRIX = frozenset(map(plain, MATRIX)) | {"transposebatchmatmul"}
@@ -153,18 +154,6 @@ def measured_terms(kernel: MeasuredKernel, hardware: Hardware) -> tuple[str, Ter
 def primitive_of(kind: str) -> str:
     """MindSpore's name of what a profiler calls by the name of the device's kernel."""
     return _CALLED.get(plain(kind), kind)
-
-
-def attention_of(primitive: str, inputs: Sequence[Tensor]) -> Attention | None:
-    """As far as shapes tell: three axes are B, S, H or S, B, H, of which the sequence is the longer; a mask of 2048
-    squared is the one that compressed causal modes take."""
-    if primitive not in (FLASH, FLASH_GRAD) or not inputs:
-        return None
-    shape = inputs[0].shape
-    causal = any(tensor.shape == _COMPRESSED_MASK for tensor in inputs)
-    if len(shape) == 3:
-        return Attention(layout=0 if shape[1] >= shape[0] else 2, is_causal=causal)
-    return Attention(layout=1, is_causal=causal)
 
 
 def is_flat(tensors: Sequence[Tensor]) -> bool:

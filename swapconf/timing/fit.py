@@ -20,12 +20,13 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from swapconf.timing.cost import Fit, Hardware, MeasuredKernel, Terms
+from swapconf.timing.cost import Fit, Hardware, Terms
 from swapconf.timing.families import measured_terms
 from swapconf.timing.hardware_names import LEAST_EFFICIENCY, MOST_EFFICIENCY, MOST_US
+from swapconf.timing.measurements import MeasuredKernel
+from swapconf.timing.seen import LEAST_US
 
 Floats = NDArray[np.float64]
-LEAST_US = 0.1  # less is a kernel that did nothing
 _NAMES = ("floor_us", "spread_us", "full_us", "matrix", "cached", "memory")
 _RATES = frozenset({"matrix", "cached", "memory"})
 _ROUNDS = 30

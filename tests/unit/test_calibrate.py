@@ -10,8 +10,9 @@ from click.testing import Result
 
 from swapconf.timing import hardware
 from swapconf.timing.calibration import calibrated, link_gbps
-from swapconf.timing.cost import FigureOrigin, MeasuredCopy, MeasuredKernel
+from swapconf.timing.cost import FigureOrigin
 from swapconf.timing.families import FAMILIES, measured_terms
+from swapconf.timing.measurements import MeasuredCopy, MeasuredKernel
 from swapconf.trace.trace import Tensor
 from tests.helpers import invoke
 
