@@ -198,11 +198,10 @@ def _loose_key(name: str, inputs: Tensors, outputs: Tensors) -> Hashable:
 
 
 def _data(tensors: Tensors) -> Hashable:
-    """What is moved: sorted, without axes of length 1 and what is too small; where all is small the first one's
-    type."""
+    """What is moved: sorted, without axes of length 1 and what is too small; where all is small the first one."""
     large = [tensor for tensor in tensors if prod(tensor.shape) > _FEW or any(size < 0 for size in tensor.shape)]
     if not large:
-        return tuple(_bytes_of(tensor.dtype) for tensor in tensors[:1])
+        return tuple((_bytes_of(tensor.dtype), tensor.shape) for tensor in tensors[:1])
     return tuple(sorted((_bytes_of(tensor.dtype), tuple(n for n in tensor.shape if n != 1)) for tensor in large))
 
 
