@@ -111,15 +111,16 @@ def costs(load: Workload, hardware: Hardware, host: Host | None = None, measured
     )
     launches = np.bincount(load.index, minlength=len(load.signatures))
     table.spread(
-        (item.primitive, float(time) * int(times), int(times))
-        for item, time, times in zip(load.signatures, estimated, launches, strict=True)
+        (item.primitive, one.us * int(times), int(times))
+        for item, one, times in zip(load.signatures, known, launches, strict=True)
+        if not one.is_seen
     )
     for kernel, (name, which) in enumerate(zip(load.names, load.index.tolist(), strict=True)):
         item = load.signatures[which]
         duration[kernel], found = table.time_us(
             name, item.primitive, item.inputs, item.outputs, item.attention, float(estimated[which])
         )
-        if known[which].origin is FigureOrigin.MEASURED and found is not FigureOrigin.MEASURED:
+        if known[which].is_seen and found is not FigureOrigin.MEASURED:
             duration[kernel] = estimated[which]  # a hardware file knows this shape, the profile its type only
         elif found is not FigureOrigin.ESTIMATED:
             origin[kernel] = ORIGINS.index(found)
@@ -150,11 +151,12 @@ def group_gbps(hardware: Hardware, ranks: Sequence[int]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """``group``: of `_groups`."""
+    """``group``: of `_groups`. ``is_seen``: as a hardware file saw it."""
 
     us: float
     group: str
     origin: FigureOrigin = FigureOrigin.ESTIMATED
+    is_seen: bool = False
 
 
 def _known(signature: Signature, hardware: Hardware, host: Host) -> Estimate:
@@ -166,7 +168,7 @@ def _known(signature: Signature, hardware: Hardware, host: Host) -> Estimate:
     if match is None:
         return estimate
     origin = FigureOrigin.MEASURED if match.is_same else FigureOrigin.CALIBRATED
-    return Estimate(match.us, origin.value, origin)
+    return Estimate(match.us, origin.value, origin, is_seen=True)
 
 
 def _estimate(signature: Signature, hardware: Hardware, host: Host) -> Estimate:

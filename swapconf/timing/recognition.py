@@ -53,8 +53,18 @@ class Likeness:
         return any((self.cube_cores and self.clock_mhz, self.memory_gbps, self.matrix_tflops))
 
     def distance(self, card: Hardware) -> float:
-        """The farthest that a figure is off."""
-        return max((self._off(*pair) for pair in self._beside(card)), default=0.0)
+        """The farthest that a figure is off what is expected of this card."""
+        cores = 0.0 if "cube_cores" in card.assumed_of_card else card.card["cube_cores"].value
+        peak_tflops = 0.0 if "matrix_tflops" in card.assumed else card.value("matrix_tflops")
+        peak_gbps = 0.0 if "memory_gbps" in card.assumed else card.value("memory_gbps")
+        clock_mhz = peak_tflops * TERA / (cores * _OPERATIONS_A_CYCLE * 1e6) if cores else 0.0
+        fastest = _OF_MATRIX * peak_tflops  # of products: slower ones tell of their form only
+        return max(
+            _off(self.cube_cores, cores),
+            _off(self.clock_mhz, clock_mhz),
+            _off(self.memory_gbps, _OF_MEMORY * peak_gbps),
+            _off(self.matrix_tflops, fastest) if self.matrix_tflops > fastest else 0.0,
+        )
 
     def nearest(self, cards: Mapping[str, Hardware]) -> tuple[str, ...]:
         """Names of the cards that it may be of, the most alike first; none where it is like none."""
@@ -70,19 +80,10 @@ class Likeness:
         least = min((self.distance(card) for card in cards.values()), default=0.0)
         return self.distance(named) > least + _APART or self.distance(named) > 2 * _SAME
 
-    def _beside(self, card: Hardware) -> Iterator[tuple[float, float]]:
-        """(seen, expected of this card) of what was seen; 0 where the card does not tell it."""
-        cores = 0.0 if "cube_cores" in card.assumed_of_card else card.card["cube_cores"].value
-        peak_tflops = 0.0 if "matrix_tflops" in card.assumed else card.value("matrix_tflops")
-        peak_gbps = 0.0 if "memory_gbps" in card.assumed else card.value("memory_gbps")
-        clock_mhz = peak_tflops * TERA / (cores * _OPERATIONS_A_CYCLE * 1e6) if cores else 0.0
-        expected = (cores, clock_mhz, _OF_MEMORY * peak_gbps, _OF_MATRIX * peak_tflops)
-        seen = (self.cube_cores, self.clock_mhz, self.memory_gbps, self.matrix_tflops)
-        yield from ((one, other) for one, other in zip(seen, expected, strict=True) if one)
 
-    @staticmethod
-    def _off(seen: float, expected: float) -> float:
-        return abs(log(seen / expected)) if expected else _UNKNOWN
+def _off(seen: float, expected: float) -> float:
+    """``expected``: 0 where the card does not tell it."""
+    return (abs(log(seen / expected)) if expected else _UNKNOWN) if seen else 0.0
 
 
 def likeness(
