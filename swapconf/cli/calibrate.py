@@ -190,8 +190,8 @@ def _print(found: Calibration, kernels: int) -> None:
         say(
             plural(
                 kernels,
-                "{count} kernel was read; {seen} of {shapes} shapes now take what they took, the median of each",
-                "{count} kernels were read; {seen} of {shapes} shapes now take what they took, the median of each",
+                "{count} kernel was read; {shapes} shapes of {seen} of them come out as measured, by their median",
+                "{count} kernels were read; {shapes} shapes of {seen} of them come out as measured, by their median",
                 seen=sum(trial.kernels for trial in found.trials.values()),
                 shapes=sum(trial.shapes for trial in found.trials.values()),
             )

@@ -148,7 +148,7 @@ def test_a_file_of_ones_own_is_written_and_read(tmp_path: Path, name: str, head:
     result = run(profile, "--hardware", "ascend_910b2", "-o", file)
     assert result.exit_code == 0, result.output
     assert "elementwise" in result.stdout
-    assert "36 of 36 shapes" in result.stdout
+    assert "36 shapes of 36 of them come out as measured" in result.stdout
     assert "not seen, so as before: matmul" in result.stdout
     card = hardware.load(str(file))
     assert card.kinds["elementwise/exp"].is_own
