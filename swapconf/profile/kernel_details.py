@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 from math import prod
 from pathlib import Path
 
-from swapconf.files.table_lines import DIMENSION, number, shown
+from swapconf.files.table_lines import DIMENSION, MAX_NUMBER, number, shown
 from swapconf.profile.profiler_csv import Header, profiler_damage, rows
-from swapconf.timing.cost import MeasuredKernel
+from swapconf.timing.measurements import Formats, MeasuredKernel
 from swapconf.trace.trace import Tensor
 from swapconf.words.phrases import phrase
 
@@ -23,6 +23,11 @@ NEEDED = ("Name", "Type", "Duration")
 SUMMARY = ("Op Name", "OP Type", "Task Duration")  # the same in op_summary_*.csv of msprof
 LARGEST = 2**50  # elements; no card holds more
 CORE = ("Accelerator Core", "Task Type")  # the latter in op_summary_*.csv
+BLOCKS = ("Block Dim", "Block Num")  # the latter from CANN 8.5 on
+# what a kernel of one kind of core was counted on: microseconds and cycles of all of them
+COUNTED = {"AI_CORE": ("aicore_time", "aic_total_cycles"), "AI_VECTOR_CORE": ("aiv_time", "aiv_total_cycles")}
+# elements that lie one after the other in the order of the axes, whatever these are called
+PLAIN_FORMATS = frozenset({"", "ND", "NCHW", "NHWC", "HWCN", "NCL", "NCDHW", "NDHWC", "NULL", "UNDEFINED"})
 STATISTIC = ("OP Type", "Count", "Total Time")
 _LAUNCHED = re.compile(r"(.+/\w+-op\d+)/([^/]+)")
 _TYPES = {
@@ -88,7 +93,11 @@ def read_statistic(path: str | Path) -> dict[str, float]:
 def _parser(header: Header, columns: tuple[str, str, str]) -> Callable[[Sequence[str]], MeasuredKernel]:
     name, kind, duration = header.text(columns[0]), header.text(columns[1]), header.time_ns(columns[2])
     core = header.text(*CORE)
-    shapes = {side: (header.text(f"{side} Shapes"), header.text(f"{side} Data Types")) for side in ("Input", "Output")}
+    sides = ("Input", "Output")
+    shapes = {side: (header.text(f"{side} Shapes"), header.text(f"{side} Data Types")) for side in sides}
+    formats = [header.text(f"{side} Formats") for side in sides]
+    blocks = header.text(*BLOCKS)
+    counted = {kind: tuple(map(header.text, columns)) for kind, columns in COUNTED.items()}
 
     def parse(row: Sequence[str]) -> MeasuredKernel:
         took = duration(row)
@@ -96,6 +105,8 @@ def _parser(header: Header, columns: tuple[str, str, str]) -> Callable[[Sequence
             raise ValueError(phrase("{column} is empty or negative", column=columns[2]))
         launched = _LAUNCHED.fullmatch(name(row))
         inputs, outputs = (_tensors(shape(row), dtype(row)) for shape, dtype in shapes.values())
+        on = _count(blocks(row))
+        us, cycles = (_count(column(row)) for column in counted.get(core(row), (blocks, blocks)))
         return MeasuredKernel(
             kernel=launched[1] if launched else "",
             type=kind(row),
@@ -104,6 +115,9 @@ def _parser(header: Header, columns: tuple[str, str, str]) -> Callable[[Sequence
             device_name=launched[2] if launched else name(row),
             duration_us=took / 1000,
             core=core(row),
+            formats=_formats([column(row) for column in formats]),
+            blocks=round(on),
+            clock_mhz=cycles / us / on if core(row) in COUNTED and us and on else 0.0,
         )
 
     return parse
@@ -117,6 +131,29 @@ def _tensors(shapes: str, dtypes: str) -> tuple[Tensor, ...]:
     if len(types) != len(listed):
         raise ValueError(phrase("{shapes} shapes but {types} data types", shapes=len(listed), types=len(types)))
     return tuple(Tensor(_dtype(dtype), _shape(shape)) for dtype, shape in zip(types, listed, strict=True))
+
+
+def _formats(told: Sequence[str]) -> Formats:
+    """((), ()) where all are plain."""
+    names = [tuple(_format(item) for item in side.strip('"').split(";")) for side in told]
+    return (names[0], names[1]) if any(map(any, names)) else ((), ())
+
+
+def _format(text: str) -> str:
+    """ "" for a plain one; ``NC1HWC0:1`` tells of groups that no training of a language model has."""
+    name = text.strip().removeprefix("FORMAT_")
+    return "" if name in PLAIN_FORMATS else name
+
+
+def _count(text: str) -> float:
+    """0 where nothing is told."""
+    try:
+        found = float(text or 0)
+    except ValueError:
+        found = -1.0
+    if not 0 <= found < MAX_NUMBER:
+        raise ValueError(phrase("{text} is not a number", text=shown(text)))
+    return found
 
 
 def _dtype(text: str) -> str:

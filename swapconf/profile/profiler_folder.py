@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from swapconf.files.table_lines import NOT_FOUND
-from swapconf.profile import kernel_details, trace_view
+from swapconf.profile import device_info, kernel_details, trace_view
 from swapconf.profile.profiler_csv import profiler_damage
-from swapconf.timing.cost import Measured
+from swapconf.timing.measurements import Measured
 from swapconf.words.phrases import phrase
 
 DETAILS, STATISTIC, VIEW = "kernel_details.csv", "op_statistic.csv", "trace_view.json"
@@ -29,4 +29,5 @@ def read(folder: str | Path) -> Measured:
         kernels=kernel_details.read(details) if details.exists() else (),
         copies=seen.copies,
         average_us={**seen.average_us, **averages},
+        device=device_info.beside(Path(folder)),
     )

@@ -19,7 +19,7 @@ from typing import Any, TextIO
 from swapconf.files.opening import open_binary
 from swapconf.files.table_lines import GARBLED, HEADER, NOT_FOUND, Damage
 from swapconf.profile.profiler_csv import profiler_damage
-from swapconf.timing.cost import Measured, MeasuredCopy
+from swapconf.timing.measurements import Measured, MeasuredCopy
 from swapconf.words.phrases import phrase
 
 MAX_OBJECT_CHARS = 32 * 2**20  # of `traceEvents` in an object

@@ -1,82 +1,91 @@
 """MEASURED KERNELS AND COPIES + CARD -> CALIBRATION: a card as one's own kernels show it, and how much closer that is.
 
-What is told of the error after calibrating is held out: each kernel is judged by the fit to the half of the shapes that
-it is not in. What was not seen stays as it is publicly known.
+Kernels of the shapes that were seen take what they took. Others of a kind take what a fit to these tells, where it
+tells shapes that it did not see better than what was known before; else all stays as it was, as it does where nothing
+was seen.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from swapconf.timing.cost import FIGURES, GIGA, Figure, Fit, Hardware, MeasuredCopy, MeasuredKernel
-from swapconf.timing.families import FAMILIES
-from swapconf.timing.fit import Sample, fits, halves, ratios, samples
+from swapconf.timing.cost import CARD_FIGURES, FIGURES, GIGA, Figure, Fit, Hardware
+from swapconf.timing.families import FAMILIES, computes
+from swapconf.timing.fit import Sample, fitted, samples
+from swapconf.timing.held_out import Trial, Verdict, tried
+from swapconf.timing.measurements import MeasuredCopy, MeasuredKernel
+from swapconf.timing.seen import Seen, seen_of
 
 LARGE_BYTES = 2**20  # of less, starting a copy takes longer than the copy
 LINK = "host_link_gbps"
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Judged:
-    """Errors of the estimates of some kernels: the median, that of which nine tenths are not above, and all estimates
-    over all that was measured."""
-
-    median: float
-    ninth: float
-    total: float
-
-    @classmethod
-    def of(cls, ratio: NDArray[np.float64], us: NDArray[np.float64]) -> Judged:
-        error = np.abs(ratio - 1)
-        return cls(
-            median=float(np.median(error)),
-            ninth=float(np.quantile(error, 0.9)),
-            total=float((ratio * us).sum() / us.sum()),
-        )
+MOST_KINDS = 200  # a hardware file holds no more
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Calibration:
-    """``before``, ``after``: of all kernels, None where none had shapes; ``families``: (kernels, before, after) by
-    family that was seen; ``unseen``: all others. ``link_gbps``: of copies to and from the host, the slower direction;
-    None where no large one was seen."""
+    """What a hardware file of one's own tells.
+
+    Attributes:
+        figures: Of the card's rates, as far as its own file or these copies tell them.
+        card: What it is made of, likewise.
+        fits: By family, what was one's own before.
+        kinds: By kind, the fits that are taken, and what was one's own before.
+        seen: The shapes that were measured, also before.
+        trials: By kind that was seen, how its fit does on shapes that it did not see.
+        unseen: Families of which nothing was seen.
+        link_gbps: Of copies to and from the host, the slower direction; None where no large one was seen.
+    """
 
     figures: Mapping[str, Figure]
+    card: Mapping[str, Figure]
     fits: Mapping[str, Fit]
-    before: Judged | None
-    after: Judged | None
-    families: Mapping[str, tuple[int, Judged, Judged]]
+    kinds: Mapping[str, Fit]
+    seen: Seen
+    trials: Mapping[str, Trial]
     unseen: tuple[str, ...]
     link_gbps: float | None
+
+    def on(self, hardware: Hardware) -> Hardware:
+        """The card with what it tells."""
+        return replace(
+            hardware,
+            figures={**hardware.figures, **self.figures},
+            assumed=hardware.assumed - set(self.figures),
+            fits={**hardware.fits, **self.fits},
+            kinds=self.kinds,
+            seen=self.seen,
+        )
 
 
 def calibrated(
     kernels: Sequence[MeasuredKernel], copies: Sequence[MeasuredCopy], hardware: Hardware, source: str
 ) -> Calibration:
-    """``hardware``: what is publicly known. ``source``: told of each figure that is new."""
-    found = samples(kernels, hardware)
-    after = _held_out(kernels, hardware, source)
+    """``hardware``: what is known before. ``source``: told of each figure that is new."""
+    of_kind: dict[str, list[Sample]] = defaultdict(list)
+    for item in samples(kernels, hardware):
+        of_kind[item.kind].append(item)
+    trials = {kind: tried(mine, hardware) for kind, mine in sorted(of_kind.items())}
+    taken = [kind for kind, trial in trials.items() if trial.verdict is Verdict.TAKEN]
+    by_time = sorted(taken, key=lambda kind: -sum(item.us for item in of_kind[kind]))
+    new = {kind: fitted(of_kind[kind], hardware.fits[trials[kind].family], source) for kind in by_time[:MOST_KINDS]}
+    kinds = {**new, **{kind: fit for kind, fit in hardware.kinds.items() if kind not in new}}
     link = link_gbps(copies)
     figures = {name: hardware.figures[name] for name in FIGURES if name not in hardware.assumed}
     if link is not None:
         figures[LINK] = Figure(value=float(f"{link:.4g}"), source=source)
-    own = fits(found, hardware.fits, source)
-    families = {}
-    for family in own:
-        mine = [item for item in found if item.family == family]
-        held = [item for item in after if item[0].family == family]
-        families[family] = (len(mine), _judged(mine, hardware.fits), _judged_as(held))
+    families = {mine[0].family for mine in of_kind.values()}
     return Calibration(
         figures={name: figures[name] for name in FIGURES if name in figures},
-        fits=own,
-        before=_judged(found, hardware.fits) if found else None,
-        after=_judged_as(after) if after else None,
-        families=families,
-        unseen=tuple(family for family in FAMILIES if family not in own),
+        card={name: hardware.card[name] for name in CARD_FIGURES if name not in hardware.assumed_of_card},
+        fits={family: fit for family, fit in hardware.fits.items() if fit.is_own},
+        kinds=dict(sorted(list(kinds.items())[:MOST_KINDS])),
+        seen=hardware.seen.with_later(seen_of(filter(computes, kernels))),
+        trials=trials,
+        unseen=tuple(family for family in FAMILIES if family not in families),
         link_gbps=link,
     )
 
@@ -93,21 +102,3 @@ def link_gbps(copies: Sequence[MeasuredCopy]) -> float | None:
         if mine:
             rates.append(float(np.median(mine)))
     return min(rates, default=None)
-
-
-def _held_out(kernels: Sequence[MeasuredKernel], hardware: Hardware, source: str) -> list[tuple[Sample, float]]:
-    """(a kernel, the estimate over what it took by the fit to the other half of the shapes)."""
-    one, other = (samples(half, hardware) for half in halves(kernels))
-    judged: list[tuple[Sample, float]] = []
-    for seen, held in ((one, other), (other, one)):
-        known = {**hardware.fits, **fits(seen, hardware.fits, source)}
-        judged += zip(held, ratios(held, known).tolist(), strict=True)
-    return judged
-
-
-def _judged(found: Sequence[Sample], known: Mapping[str, Fit]) -> Judged:
-    return Judged.of(ratios(found, known), np.array([item.us for item in found]))
-
-
-def _judged_as(held: Sequence[tuple[Sample, float]]) -> Judged:
-    return Judged.of(np.array([ratio for _, ratio in held]), np.array([item.us for item, _ in held]))

@@ -9,14 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from math import log
 
 import numpy as np
 from numpy.typing import NDArray
 
-from swapconf.trace.trace import Tensor
+from swapconf.timing.measurements import Measured
+from swapconf.timing.seen import Seen
 from swapconf.words.phrases import mark
 
 GIGA, TERA = 1e9, 1e12
+_NEAR, _FAR = 2.0, 8.0  # times as large as what was seen: all as that, and nothing of it
 
 # what a profile can tell, with its unit; rates are peaks unless told otherwise, links are told for one direction
 FIGURES: Mapping[str, str] = {
@@ -109,6 +112,7 @@ class Fit:
         low, high: What real kernels take over what this says, from the few fastest to the few slowest.
         kernels: How many it was fitted to; 0: it is assumed.
         is_own: From a profile of one's own.
+        least_us, most_us: From the least to the largest kernel that it was fitted to, as they were estimated before.
     """
 
     floor_us: float
@@ -122,25 +126,46 @@ class Fit:
     kernels: int
     source: str
     is_own: bool = False
+    least_us: float = 0.0
+    most_us: float = float("inf")
 
     def time_us(self, terms: Terms) -> float:
         bound = terms.matrix_us / self.matrix + terms.cached_us / self.cached + terms.memory_us / self.memory
         return self.floor_us + self.spread_us * terms.spread + self.full_us * terms.full + bound
 
+    def goes_on(self, terms: Terms, before: Fit) -> float:
+        """What it says of kernels like those that it was fitted to; the more another one is beyond them, the more what
+        was known before."""
+        before_us = before.time_us(terms)
+        times = max(before_us / self.most_us, self.least_us / before_us, _NEAR)
+        share = min(log(times / _NEAR) / log(_FAR / _NEAR), 1.0)
+        return float(self.time_us(terms) ** (1 - share) * before_us**share)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Hardware:
-    """One card and its links. ``figures`` has every name of FIGURES and ``card`` of CARD_FIGURES; ``assumed``: those of
-    FIGURES that are of the generic profile. ``fits``: by family of kernels, every one of `swapconf.timing.families`."""
+    """One card and its links. ``figures`` has every name of FIGURES and ``card`` of CARD_FIGURES; ``assumed`` and
+    ``assumed_of_card``: those that are of the generic profile. ``fits``: by family of kernels, every one of
+    `swapconf.timing.families`; ``kinds``: those of a profile of one's own, by kind of kernels (`families.kind_of`).
+    ``seen``: shapes that such a profile measured, which go before every fit."""
 
     name: str
     figures: Mapping[str, Figure]
     card: Mapping[str, Figure]
     assumed: frozenset[str] = frozenset()
+    assumed_of_card: frozenset[str] = frozenset()
     fits: Mapping[str, Fit] = field(default_factory=dict)
+    kinds: Mapping[str, Fit] = field(default_factory=dict)
+    seen: Seen = field(default_factory=Seen)
 
     def value(self, name: str) -> float:
         return self.figures[name].value
+
+    def time_us(self, kind: str, family: str, terms: Terms) -> float:
+        """What a kernel takes that was not seen."""
+        known = self.fits[family]
+        own = self.kinds.get(kind)
+        return known.time_us(terms) if own is None else own.goes_on(terms, known)
 
     def having(self, name: str, value: float, source: str) -> Hardware:
         """The same with one figure changed."""
@@ -164,46 +189,6 @@ class Host:
     def link_gbps(self, hardware: Hardware) -> float:
         """What one card gets when all copy at once."""
         return min(hardware.value("host_link_gbps"), self.bandwidth_gbps / self.cards)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MeasuredKernel:
-    """A row of a profile.
-
-    Shapes are empty where they were not recorded (profiler level 0).
-
-    Attributes:
-        kernel: The kernel of MindSpore that launched it, "" where that is not told.
-        type: Of the operator, as the profiler calls it.
-        core: What it ran on, as the profiler calls it; "" where that is not told.
-    """
-
-    kernel: str
-    device_name: str
-    type: str
-    inputs: tuple[Tensor, ...]
-    outputs: tuple[Tensor, ...]
-    duration_us: float
-    core: str = ""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MeasuredCopy:
-    """One copy between device and host, with all that shared the link at that time."""
-
-    to_host: bool
-    size_bytes: int
-    duration_us: float
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Measured:
-    """``kernels``: of kernel_details.csv. ``average_us``: by type, of op_statistic.csv, and of the collectives in
-    trace_view.json, which also has the ``copies``."""
-
-    kernels: tuple[MeasuredKernel, ...] = ()
-    copies: tuple[MeasuredCopy, ...] = ()
-    average_us: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

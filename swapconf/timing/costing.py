@@ -1,7 +1,8 @@
 """TRACE + HARDWARE -> COSTS: microseconds of every kernel of a step, by what such kernels take, or as measured.
 
-A kernel that computes takes what the fit of its family makes of its operations and bytes (`families`), with the range
-that kernels of this family were seen in. Copies and collectives take what they move over their link; start-up times of
+A kernel of a shape that the hardware file saw takes what it took there (`seen`). Any other that computes takes what the
+fit of its family, or one's own of its kind, makes of its operations and bytes (`families`), with the range that such
+kernels were seen in. Copies and collectives take what they move over their link; start-up times of
 collectives are not known publicly and not in the model, so their range is only upwards. A measured profile has them.
 """
 
@@ -14,22 +15,19 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from swapconf.timing.cost import GIGA, ORIGINS, SPREAD, TERA, Costs, FigureOrigin, Hardware, Host, Measured
-from swapconf.timing.families import FAMILIES, attention_of, family_of, primitive_of, terms
+from swapconf.timing.cost import GIGA, ORIGINS, SPREAD, TERA, Costs, FigureOrigin, Hardware, Host
+from swapconf.timing.families import FAMILIES, family_of, kind_of, primitive_of, terms
 from swapconf.timing.measured import TimeTable
+from swapconf.timing.measurements import Measured
 from swapconf.timing.program import step_tasks
 from swapconf.trace.trace import Kernel, Task, Tensor, Trace
-from swapconf.trace.work import COLLECTIVES, COPY, FLASH, FLASH_GRAD, VIEWS, Attention, Work, work
+from swapconf.trace.work import COLLECTIVES, COPY, FLASH, FLASH_GRAD, VIEWS, Attention, Work, attention_of, work
 
 _INTEGER = re.compile(r"ValueNode<Int64Imm> (-?\d+)")
 _COPIES, _COLLECTIVES = "copies", "collectives"
 # what links take over what is told of them: copies came to 0.95 to 1.3 of their rate in public measurements of A2 and
 # A3; collectives to the peak of their links where nothing is in the way, and more where cards are not on time
 _LINKS: Mapping[str, tuple[float, float]] = {_COPIES: (0.9, 1.3), _COLLECTIVES: (0.4, 1.4)}
-# kernels that are fast or slow together
-GROUPS: Mapping[str, int] = {
-    name: number for number, name in enumerate((*FAMILIES, *_LINKS, *(origin.value for origin in SPREAD)))
-}
 _CAUSAL_MODES = frozenset({2, 3})  # leftUpCausal and rightDownCausal of flash attention
 
 
@@ -96,11 +94,12 @@ def operations(load: Workload) -> NDArray[np.float64]:
 def costs(load: Workload, hardware: Hardware, host: Host | None = None, measured: Measured | None = None) -> Costs:
     """``measured`` kernels replace the model, or calibrate it where only their type was seen."""
     shared = host or Host()
-    known = [_estimate(signature, hardware, shared) for signature in load.signatures]
+    known = [_known(signature, hardware, shared) for signature in load.signatures]
     estimated = np.array([item.us for item in known], dtype=np.float64)
     duration = estimated[load.index]
     origin = np.array([ORIGINS.index(item.origin) for item in known], dtype=np.uint8)[load.index]
-    group = np.array([GROUPS[item.group] for item in known], dtype=np.uint8)[load.index]
+    groups = _groups(hardware)
+    group = np.array([groups[item.group] for item in known], dtype=np.uint8)[load.index]
     spread = _spread(hardware)
     if measured is None:
         return Costs(duration_us=duration, origin=origin, group=group, spread=spread)
@@ -112,17 +111,20 @@ def costs(load: Workload, hardware: Hardware, host: Host | None = None, measured
     )
     launches = np.bincount(load.index, minlength=len(load.signatures))
     table.spread(
-        (item.primitive, float(time) * int(times), int(times))
-        for item, time, times in zip(load.signatures, estimated, launches, strict=True)
+        (item.primitive, one.us * int(times), int(times))
+        for item, one, times in zip(load.signatures, known, launches, strict=True)
+        if not one.is_seen
     )
     for kernel, (name, which) in enumerate(zip(load.names, load.index.tolist(), strict=True)):
         item = load.signatures[which]
         duration[kernel], found = table.time_us(
-            name, item.primitive, item.inputs, item.outputs, float(estimated[which])
+            name, item.primitive, item.inputs, item.outputs, item.attention, float(estimated[which])
         )
-        if found is not FigureOrigin.ESTIMATED:
+        if known[which].is_seen and found is not FigureOrigin.MEASURED:
+            duration[kernel] = estimated[which]  # a hardware file knows this shape, the profile its type only
+        elif found is not FigureOrigin.ESTIMATED:
             origin[kernel] = ORIGINS.index(found)
-            group[kernel] = GROUPS[found.value]
+            group[kernel] = groups[found.value]
     return Costs(duration_us=duration, origin=origin, group=group, spread=spread)
 
 
@@ -149,11 +151,24 @@ def group_gbps(hardware: Hardware, ranks: Sequence[int]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """``group``: of GROUPS."""
+    """``group``: of `_groups`. ``is_seen``: as a hardware file saw it."""
 
     us: float
     group: str
     origin: FigureOrigin = FigureOrigin.ESTIMATED
+    is_seen: bool = False
+
+
+def _known(signature: Signature, hardware: Hardware, host: Host) -> Estimate:
+    """As the hardware file saw it, else estimated."""
+    estimate = _estimate(signature, hardware, host)
+    if not hardware.seen or not estimate.us or estimate.group in _LINKS:
+        return estimate
+    match = hardware.seen.match(signature.primitive, signature.inputs, signature.outputs, signature.attention)
+    if match is None:
+        return estimate
+    origin = FigureOrigin.MEASURED if match.is_same else FigureOrigin.CALIBRATED
+    return Estimate(match.us, origin.value, origin, is_seen=True)
 
 
 def _estimate(signature: Signature, hardware: Hardware, host: Host) -> Estimate:
@@ -168,15 +183,26 @@ def _estimate(signature: Signature, hardware: Hardware, host: Host) -> Estimate:
             return Estimate(us, _COPIES)
         return Estimate(us * hardware.value("collective_slowdown"), _COLLECTIVES)
     family = family_of(primitive, attention, (*signature.inputs, *signature.outputs))
-    fit = hardware.fits[family]
-    us = fit.time_us(terms(primitive, signature.inputs, signature.outputs, done, hardware))
-    return Estimate(us, family, FigureOrigin.CALIBRATED if fit.is_own else FigureOrigin.ESTIMATED)
+    kind = kind_of(primitive, family, signature.inputs, signature.outputs)
+    made_of = terms(primitive, signature.inputs, signature.outputs, done, hardware)
+    is_own = kind in hardware.kinds or hardware.fits[family].is_own
+    return Estimate(
+        hardware.time_us(kind, family, made_of),
+        kind if kind in hardware.kinds else family,
+        FigureOrigin.CALIBRATED if is_own else FigureOrigin.ESTIMATED,
+    )
 
 
 def _spread(hardware: Hardware) -> tuple[tuple[float, float], ...]:
     """By group."""
     of_families = [(hardware.fits[family].low, hardware.fits[family].high) for family in FAMILIES]
-    return (*of_families, *_LINKS.values(), *SPREAD.values())
+    return (*of_families, *_LINKS.values(), *SPREAD.values(), *((fit.low, fit.high) for fit in hardware.kinds.values()))
+
+
+def _groups(hardware: Hardware) -> Mapping[str, int]:
+    """Kernels that are fast or slow together."""
+    origins = (origin.value for origin in SPREAD)
+    return {name: number for number, name in enumerate((*FAMILIES, *_LINKS, *origins, *hardware.kinds))}
 
 
 def _ranks(task: Task) -> tuple[int, ...]:

@@ -10,11 +10,13 @@ whole up to its size, not at all from 1.5 times that on.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 from math import ceil, log2, prod
 
-from swapconf.timing.cost import GIGA, TERA, Hardware, MeasuredKernel, Terms
-from swapconf.timing.measured import plain
+from swapconf.timing.cost import GIGA, TERA, Hardware, Terms
+from swapconf.timing.measurements import MeasuredKernel
 from swapconf.trace.trace import Tensor
 from swapconf.trace.work import (
     ASSIGNING,
@@ -28,8 +30,10 @@ from swapconf.trace.work import (
     VIEWS,
     Attention,
     Work,
+    attention_of,
     work,
 )
+from swapconf.upstream.device_kernels import kernel_of, plain
 from swapconf.words.units import MIB
 
 ELEMENTS_A_BLOCK = 1024  # public kernels of 4096 elements run on 4 vector cores, of 12288 on 12
@@ -85,6 +89,8 @@ _MEMBERS: Mapping[str, str] = {
     "search": "nonzero sort topk topkext unique uniqueext argsort maskedselect",
 }
 _FAMILY = {name: family for family, names in _MEMBERS.items() for name in names.split()}
+_OTHER_LETTERS = re.compile(r"[^a-z0-9_]")  # in a name that a file is to hold
+_MOST_LETTERS = 100
 AI_CPU = "ai_cpu"
 CPU_CORE = "AI_CPU"  # as profilers call it
 # numbers that the vector cores of an Ascend 910B don't add or cast: ops-math/math/add/op_api/add.cpp:34 and
@@ -107,8 +113,20 @@ def family_of(primitive: str, attention: Attention | None = None, tensors: Seque
     return AI_CPU if is_foreign else family
 
 
+def kind_of(primitive: str, family: str, inputs: Sequence[Tensor] = (), outputs: Sequence[Tensor] = ()) -> str:
+    """What one fit of one's own is for: a kernel of a family, of products apart those whose first matrix is read by
+    columns, as for the gradients of weights: ``matmul/matmul transposed``."""
+    kernel = _OTHER_LETTERS.sub("_", kernel_of(primitive))[:_MOST_LETTERS]
+    is_product = family in ("matmul", "batch_matmul", "grouped_matmul")
+    return f"{family}/{kernel}" + (" transposed" if is_product and _is_by_columns(inputs, outputs) else "")
+
+
+def _is_by_columns(inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> bool:
+    shapes = [tensor.shape for tensor in (*inputs[:1], *outputs[:1]) if len(tensor.shape) > 1]
+    return len(shapes) == 2 and shapes[0][-2] != shapes[1][-2]
+
+
 _FULL_HEAD = 128  # narrower heads take as long: the softmax of the scores does not get less
-_COMPRESSED_MASK = (2048, 2048)
 _CALLED = {plain(name): name for name in (*MATRIX, *GROUPED, FLASH, FLASH_GRAD, *FILLING, *TAKING, *ASSIGNING, *VIEWS)}
 _COMMUNICATING = frozenset(map(plain, COLLECTIVES)) | {"allgatheraicpukernel"}
 _MATRIX = frozenset(map(plain, MATRIX)) | {"transposebatchmatmul"}
@@ -140,14 +158,24 @@ def terms(primitive: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor], d
 
 def measured_terms(kernel: MeasuredKernel, hardware: Hardware) -> tuple[str, Terms] | None:
     """(family, terms); None where its shapes were not recorded, and of what does not compute."""
-    primitive = primitive_of(kernel.type)
-    if not kernel.inputs or primitive in COLLECTIVES or primitive in VIEWS or plain(primitive) in _COMMUNICATING:
+    if not computes(kernel):
         return None
-    attention = attention_of(primitive, kernel.inputs)
-    done = work(primitive, kernel.inputs, kernel.outputs, attention=attention)
-    tensors = (*kernel.inputs, *kernel.outputs)
-    family = AI_CPU if kernel.core == CPU_CORE else family_of(primitive, attention, tensors)
-    return family, terms(primitive, kernel.inputs, kernel.outputs, done, hardware)
+    primitive = primitive_of(kernel.type)
+    inputs, outputs = (
+        _in_rows(tensors, formats)
+        for tensors, formats in zip((kernel.inputs, kernel.outputs), kernel.formats, strict=True)
+    )
+    attention = attention_of(primitive, inputs)
+    done = work(primitive, inputs, outputs, attention=attention)
+    family = AI_CPU if kernel.core == CPU_CORE else family_of(primitive, attention, (*inputs, *outputs))
+    return family, terms(primitive, inputs, outputs, done, hardware)
+
+
+def computes(kernel: MeasuredKernel) -> bool:
+    """Whether its shapes were recorded, and it is no collective and no view."""
+    primitive = primitive_of(kernel.type)
+    is_other = primitive in COLLECTIVES or primitive in VIEWS or plain(primitive) in _COMMUNICATING
+    return bool(kernel.inputs) and not is_other
 
 
 def primitive_of(kind: str) -> str:
@@ -155,16 +183,16 @@ def primitive_of(kind: str) -> str:
     return _CALLED.get(plain(kind), kind)
 
 
-def attention_of(primitive: str, inputs: Sequence[Tensor]) -> Attention | None:
-    """As far as shapes tell: three axes are B, S, H or S, B, H, of which the sequence is the longer; a mask of 2048
-    squared is the one that compressed causal modes take."""
-    if primitive not in (FLASH, FLASH_GRAD) or not inputs:
-        return None
-    shape = inputs[0].shape
-    causal = any(tensor.shape == _COMPRESSED_MASK for tensor in inputs)
-    if len(shape) == 3:
-        return Attention(layout=0 if shape[1] >= shape[0] else 2, is_causal=causal)
-    return Attention(layout=1, is_causal=causal)
+def _in_rows(tensors: Sequence[Tensor], formats: Sequence[str]) -> tuple[Tensor, ...]:
+    """Of blocks of a matrix (``FRACTAL_NZ``: blocks of columns, of rows, rows and columns of a block) the matrix."""
+    found = []
+    for tensor, form in zip_longest(tensors, formats[: len(tensors)], fillvalue=""):
+        assert isinstance(tensor, Tensor)
+        shape = tensor.shape
+        if form == "FRACTAL_NZ" and len(shape) >= 4:
+            shape = (*shape[:-4], shape[-3] * shape[-2], shape[-4] * shape[-1])
+        found.append(Tensor(tensor.dtype, shape))
+    return tuple(found)
 
 
 def is_flat(tensors: Sequence[Tensor]) -> bool:

@@ -20,12 +20,14 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from swapconf.timing.cost import Fit, Hardware, MeasuredKernel, Terms
-from swapconf.timing.families import measured_terms
+from swapconf.timing.cost import Fit, Hardware, Terms
+from swapconf.timing.families import kind_of, measured_terms
 from swapconf.timing.hardware_names import LEAST_EFFICIENCY, MOST_EFFICIENCY, MOST_US
+from swapconf.timing.measurements import MeasuredKernel
+from swapconf.timing.seen import LEAST_US
+from swapconf.upstream.device_kernels import plain
 
 Floats = NDArray[np.float64]
-LEAST_US = 0.1  # less is a kernel that did nothing
 _NAMES = ("floor_us", "spread_us", "full_us", "matrix", "cached", "memory")
 _RATES = frozenset({"matrix", "cached", "memory"})
 _ROUNDS = 30
@@ -54,24 +56,31 @@ _LOW, _HIGH = 0.05, 0.95
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """A kernel and what it took."""
+    """A kernel and what it took. ``shape``: names its type and its tensors; ``kind``: of `families.kind_of`;
+    ``type``: as the profiler calls it."""
 
     family: str
     terms: Terms
     us: float
+    shape: str = ""
+    kind: str = ""
+    type: str = ""
 
 
 def samples(kernels: Iterable[MeasuredKernel], hardware: Hardware) -> tuple[Sample, ...]:
     """Of the kernels whose shapes were recorded and that compute."""
-    known: dict[object, tuple[str, Terms] | None] = {}  # a step launches the same shapes again and again
+    known: dict[object, tuple[str, Terms, str, str] | None] = {}  # a step launches the same shapes again and again
     found = []
     for kernel in kernels:
-        key = (kernel.type, kernel.core, kernel.inputs, kernel.outputs)
+        key = (kernel.type, kernel.core, kernel.inputs, kernel.outputs, kernel.formats)
         if key not in known:
-            known[key] = measured_terms(kernel, hardware)
-        made_of = known[key]
-        if made_of is not None and kernel.duration_us >= LEAST_US:
-            found.append(Sample(*made_of, kernel.duration_us))
+            made_of = measured_terms(kernel, hardware)
+            kind = "" if made_of is None else kind_of(kernel.type, made_of[0], kernel.inputs, kernel.outputs)
+            known[key] = None if made_of is None else (*made_of, _shape(kernel), kind)
+        told = known[key]
+        if told is not None and kernel.duration_us >= LEAST_US:
+            family, terms, shape, kind = told
+            found.append(Sample(family, terms, kernel.duration_us, shape, kind, kernel.type))
     return tuple(found)
 
 
@@ -88,20 +97,26 @@ def halves(kernels: Iterable[MeasuredKernel]) -> tuple[tuple[MeasuredKernel, ...
     return tuple(parts[0]), tuple(parts[1])
 
 
+def _shape(kernel: MeasuredKernel) -> str:
+    """Types whose numbers differ are the same: which one runs is the choice of CANN."""
+    return repr((plain(kernel.type), [(tensor.dtype, tensor.shape) for tensor in (*kernel.inputs, *kernel.outputs)]))
+
+
 def fits(found: Sequence[Sample], public: Mapping[str, Fit], source: str) -> dict[str, Fit]:
     """Of the families that were seen; ``public``: what is known of all."""
     families: dict[str, list[Sample]] = defaultdict(list)
     for sample in found:
         families[sample.family].append(sample)
-    return {family: _fit(mine, public[family], source) for family, mine in sorted(families.items())}
+    return {family: fitted(mine, public[family], source) for family, mine in sorted(families.items())}
 
 
-def ratios(found: Sequence[Sample], fitted: Mapping[str, Fit]) -> Floats:
+def ratios(found: Sequence[Sample], known: Mapping[str, Fit]) -> Floats:
     """[n] estimated over measured."""
-    return np.array([fitted[item.family].time_us(item.terms) / item.us for item in found])
+    return np.array([known[item.family].time_us(item.terms) / item.us for item in found])
 
 
-def _fit(mine: Sequence[Sample], public: Fit, source: str) -> Fit:
+def fitted(mine: Sequence[Sample], public: Fit, source: str) -> Fit:
+    """Of kernels that are fitted together; ``public``: what is known of them."""
     known = np.array([_cost(public, name) for name in _NAMES])
     terms = np.stack([_terms(sample.terms) for sample in mine])
     us = np.array([sample.us for sample in mine])
@@ -109,6 +124,7 @@ def _fit(mine: Sequence[Sample], public: Fit, source: str) -> Fit:
     costs = _summed(terms, us, typical)
     low, high = _range(us / (terms @ costs))
     told = dict(zip(_NAMES, costs.tolist(), strict=True))
+    before = [public.time_us(sample.terms) for sample in mine]
     return Fit(
         **{name: _rate(cost) if name in _RATES else min(cost, MOST_US) for name, cost in told.items()},
         low=low,
@@ -116,6 +132,8 @@ def _fit(mine: Sequence[Sample], public: Fit, source: str) -> Fit:
         kernels=len(mine),
         source=source,
         is_own=True,
+        least_us=min(before),
+        most_us=max(before),
     )
 
 

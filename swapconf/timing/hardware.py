@@ -6,7 +6,8 @@
 ```
 
 Figures that a profile leaves out are those of the shipped profile ``generic``; `Hardware.assumed` names them. So are
-the fits of families of kernels, which `swapconf calibrate` writes; those of public kernels stand in ``generic``.
+the fits of families of kernels: those of public kernels stand in ``generic``. `swapconf calibrate` writes fits of
+``kinds`` of kernels, and ``shapes`` as they were measured (`hardware_shapes`).
 """
 
 from __future__ import annotations
@@ -19,15 +20,18 @@ from typing import Any
 
 from swapconf.files.opening import read_bytes
 from swapconf.files.schemas import validator
+from swapconf.timing import hardware_shapes
 from swapconf.timing.cost import CARD_FIGURES, FIGURES, Figure, Fit, Hardware
 from swapconf.timing.families import FAMILIES
 from swapconf.timing.hardware_names import LEAST_FIGURE, MOST_FIGURE, SHIPPED, names
+from swapconf.timing.seen import Seen
 from swapconf.words.findings import Finding, Origin, Severity, SwapconfError
 from swapconf.words.phrases import phrase
 
 GENERIC = "generic"
+OF_OWN = ("least_us", "most_us")  # only of kinds
 FIT_FIGURES = ("floor_us", "spread_us", "full_us", "matrix", "cached", "memory", "low", "high")
-MAX_FILE_BYTES = 2**20
+MAX_FILE_BYTES = 2**24  # a shape takes about 250
 _HINT = phrase("see the profiles in swapconf/hardware; `swapconf timeline --help` names them")
 
 
@@ -46,15 +50,10 @@ def read(path: Path) -> Hardware:
     data = _checked(path)
     told, card = _figures(data, "figures"), _figures(data, "card")
     missing = [name for name in FIGURES if name not in told]
+    lacking_of_card = [name for name in CARD_FIGURES if name not in card]
     is_generic = path == SHIPPED / f"{GENERIC}.json"
     fits = {family: _fit(item, is_own=not is_generic) for family, item in data.get("kernels", {}).items()}
-    if is_generic and (
-        lacking := [
-            *missing,
-            *(name for name in CARD_FIGURES if name not in card),
-            *(family for family in FAMILIES if family not in fits),
-        ]
-    ):
+    if is_generic and (lacking := [*missing, *lacking_of_card, *(family for family in FAMILIES if family not in fits)]):
         raise SwapconfError([_finding(path, phrase("lacks {figures}", figures=", ".join(lacking)), "figures")])
     if not is_generic:
         others = _shipped(GENERIC)
@@ -64,23 +63,40 @@ def read(path: Path) -> Hardware:
         figures={name: told[name] for name in FIGURES},
         card={name: card[name] for name in CARD_FIGURES},
         assumed=frozenset(missing),
+        assumed_of_card=frozenset(lacking_of_card),
         fits={family: fits[family] for family in FAMILIES},
+        kinds={kind: _fit(item, is_own=True) for kind, item in data.get("kinds", {}).items()},
+        seen=hardware_shapes.parsed(data.get("shapes", [])),
     )
 
 
-def as_data(name: str, figures: Mapping[str, Figure], fits: Mapping[str, Fit]) -> dict[str, Any]:
+def as_data(
+    name: str,
+    figures: Mapping[str, Figure],
+    fits: Mapping[str, Fit],
+    card: Mapping[str, Figure] | None = None,
+    kinds: Mapping[str, Fit] | None = None,
+    seen: Seen | None = None,
+) -> dict[str, Any]:
     """What a profile holds, to be read by `read`."""
+    told = {
+        part: {item: {"value": figure.value, "source": figure.source} for item, figure in known.items()}
+        for part, known in (("figures", figures), ("card", card or {}))
+        if known or part == "figures"
+    }
+    of_kinds = {"kinds": _told(kinds, is_of_kinds=True)} if kinds else {}
+    shapes = {"shapes": hardware_shapes.told(seen)} if seen else {}
+    return {"name": name, **told, "kernels": _told(fits), **of_kinds, **shapes}
+
+
+def _told(fits: Mapping[str, Fit], *, is_of_kinds: bool = False) -> dict[str, Any]:
     return {
-        "name": name,
-        "figures": {item: {"value": figure.value, "source": figure.source} for item, figure in figures.items()},
-        "kernels": {
-            family: {
-                **{item: _short(getattr(fit, item)) for item in FIT_FIGURES},
-                "kernels": fit.kernels,
-                "source": fit.source,
-            }
-            for family, fit in fits.items()
-        },
+        name: {
+            **{item: _short(getattr(fit, item)) for item in (*FIT_FIGURES, *(OF_OWN if is_of_kinds else ()))},
+            "kernels": fit.kernels,
+            "source": fit.source,
+        }
+        for name, fit in fits.items()
     }
 
 
@@ -99,7 +115,7 @@ def _figures(data: Any, part: str) -> dict[str, Figure]:
 
 
 def _fit(item: Any, *, is_own: bool) -> Fit:
-    told = {name: float(item[name]) for name in FIT_FIGURES}
+    told = {name: float(item[name]) for name in (*FIT_FIGURES, *OF_OWN) if name in item}
     return Fit(**told, kernels=int(item["kernels"]), source=item["source"], is_own=is_own)
 
 
@@ -159,11 +175,17 @@ def _items(data: Any) -> Iterator[tuple[str, str, Any]]:
 
 def _not_finite(data: Any) -> Iterator[tuple[str, str]]:
     """Of what the schema has bounds for, which NaN passes."""
-    kernels = data.get("kernels") if isinstance(data, dict) else None
-    for family, item in kernels.items() if isinstance(kernels, dict) else ():
+    parts = data if isinstance(data, dict) else {}
+    shapes = parts.get("shapes")
+    named = ((part, fits) for part in ("kernels", "kinds") if isinstance(fits := parts.get(part), dict))
+    listed = [
+        *((f"{part}.{name}", item) for part, fits in named for name, item in fits.items()),
+        *((f"shapes.{number}", item) for number, item in enumerate(shapes if isinstance(shapes, list) else ())),
+    ]
+    for place, item in listed:
         for name, value in item.items() if isinstance(item, dict) else ():
             if isinstance(value, float) and value != value:
-                yield f"kernels.{family}.{name}", phrase("is not a number")
+                yield f"{place}.{name}", phrase("is not a number")
 
 
 def _finding(

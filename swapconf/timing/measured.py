@@ -1,23 +1,23 @@
 """PROFILE -> TIMES: what a profiler saw of a kernel: of this very one, else of its type and shapes, else of its type.
 
 MindSpore may launch several kernels of the device for one of its own (a Transpose before a MatMul); their averages are
-added. Types are compared without what the device adds to the names of primitives: ``MatMulV3`` is ``MatMul``,
-``hcom_allReduce_`` is ``AllReduce``, ``aclnnAdd`` is ``Add``.
+added.
 """
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from math import log
 
-from swapconf.timing.cost import FigureOrigin, Measured, MeasuredCopy
+from swapconf.timing.cost import FigureOrigin
+from swapconf.timing.measurements import Measured, MeasuredCopy
+from swapconf.timing.seen import primitive_of_launch, seen_of
 from swapconf.trace.trace import Tensor
-from swapconf.trace.work import COPY, work
+from swapconf.trace.work import COPY, Attention, work
+from swapconf.upstream.device_kernels import kernel_of
 
 Estimate = Callable[[str, tuple[Tensor, ...], tuple[Tensor, ...]], float]
-_DECORATION = re.compile(r"^(?:hcom_?|aclnn|inner_?)|(?:v\d+|_+)$")
-_PRIMITIVE = re.compile(r"/(\w+)-op\d+$")
 
 
 class TimeTable:
@@ -25,47 +25,54 @@ class TimeTable:
 
     def __init__(self, measured: Measured, estimate: Estimate) -> None:
         of_kernel: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-        of_shape: dict[tuple[object, ...], list[float]] = defaultdict(list)
-        seen: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+        of_type: dict[str, dict[object, list[float]]] = defaultdict(lambda: defaultdict(lambda: [0.0, 0.0]))
         for row in measured.kernels:
-            launcher = _PRIMITIVE.search(row.kernel)
-            primitive = launcher[1] if launcher else row.type
+            primitive = primitive_of_launch(row.kernel) or row.type
             if row.kernel:
                 of_kernel[row.kernel][row.device_name].append(row.duration_us)
             if row.inputs:
-                of_shape[plain(row.type), shapes(row.inputs)].append(row.duration_us)
                 modelled = estimate(primitive, row.inputs, row.outputs)
-                if modelled > 0:
-                    seen[plain(row.type)][0] += row.duration_us
-                    seen[plain(row.type)][1] += modelled
+                if modelled > 0 and row.duration_us > 0:
+                    shape = of_type[kernel_of(row.type)][row.inputs, row.outputs]
+                    shape[0] += row.duration_us
+                    shape[1] += modelled
         self._kernel = {name: sum(map(_mean, parts.values())) for name, parts in of_kernel.items()}
-        self._shape = {key: _mean(times) for key, times in of_shape.items()}
-        self._scale = {name: took / modelled for name, (took, modelled) in seen.items()}
+        self._seen = seen_of(measured.kernels)
+        self._scale = {name: scale for name, shapes in of_type.items() if (scale := _scale(list(shapes.values())))}
+        self._seen_types = frozenset(of_type)
         self._copy, self._us_a_byte = _copies(measured.copies)
-        self._average = {plain(name): time for name, time in measured.average_us.items()}
+        self._average: dict[str, float] = {}
+        for name, time in measured.average_us.items():  # the one that takes longest comes first
+            self._average.setdefault(kernel_of(name), time)
 
     def spread(self, launched: Iterable[tuple[str, float, int]]) -> None:
         """Scales from averages by type, for types without rows: (primitive, microseconds by the model, launches)."""
         modelled: dict[str, float] = defaultdict(float)
         times: dict[str, int] = defaultdict(int)
         for primitive, time, count in launched:
-            modelled[plain(primitive)] += time
-            times[plain(primitive)] += count
+            modelled[kernel_of(primitive)] += time
+            times[kernel_of(primitive)] += count
         for name, average in self._average.items():
-            if name not in self._scale and modelled.get(name):
+            if name not in self._seen_types and modelled.get(name):
                 self._scale[name] = average * times[name] / modelled[name]
 
     def time_us(
-        self, kernel: str, primitive: str, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...], estimated_us: float
+        self,
+        kernel: str,
+        primitive: str,
+        inputs: tuple[Tensor, ...],
+        outputs: tuple[Tensor, ...],
+        attention: Attention | None,
+        estimated_us: float,
     ) -> tuple[float, FigureOrigin]:
         """What a kernel takes, and how that is known."""
         if kernel in self._kernel:
             return self._kernel[kernel], FigureOrigin.MEASURED
         if primitive == COPY:
             return self._copy_us(not outputs, int(work(COPY, inputs, outputs).copied_bytes), estimated_us)
-        name = plain(primitive)
-        if (key := (name, shapes(inputs))) in self._shape:
-            return self._shape[key], FigureOrigin.MEASURED
+        if (match := self._seen.match(primitive, inputs, outputs, attention)) is not None:
+            return match.us, FigureOrigin.MEASURED if match.is_same else FigureOrigin.CALIBRATED
+        name = kernel_of(primitive)
         if name in self._scale:
             return estimated_us * self._scale[name], FigureOrigin.CALIBRATED
         return estimated_us, FigureOrigin.ESTIMATED
@@ -78,17 +85,16 @@ class TimeTable:
         return estimated_us, FigureOrigin.ESTIMATED
 
 
-def plain(name: str) -> str:
-    """The name of a type without decoration, in small letters."""
-    text = name.lower()
-    while (shorter := _DECORATION.sub("", text)) != text and shorter:
-        text = shorter
-    return text
-
-
-def shapes(tensors: tuple[Tensor, ...]) -> tuple[tuple[str, tuple[int, ...]], ...]:
-    """Of all that are no scalars, which MindSpore counts as tensors and the device does not."""
-    return tuple((tensor.dtype, tensor.shape) for tensor in tensors if tensor.shape and 0 not in tensor.shape)
+def _scale(shapes: Sequence[Sequence[float]]) -> float | None:
+    """``shapes``: microseconds measured and modelled of the shapes of a type. Their sums over each other; None where
+    the other shapes' scale does not bring each closer than the model is, in the mean."""
+    took, modelled = (sum(shape[side] for shape in shapes) for side in (0, 1))
+    if len(shapes) > 1:
+        plainly = sum(abs(log(one / other)) for one, other in shapes)
+        scaled = sum(abs(log(one / other * (modelled - other) / (took - one))) for one, other in shapes if one < took)
+        if scaled > plainly:
+            return None
+    return took / modelled
 
 
 def _copies(copies: Sequence[MeasuredCopy]) -> tuple[dict[tuple[bool, int], float], dict[bool, float]]:

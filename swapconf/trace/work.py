@@ -63,6 +63,8 @@ COMMUNICATING = ("DistComm", "InnerComm")  # how the collectives of mint.distrib
 # FASInputLayoutMode of MindSpore's op_enum.h (2.9.0): BSH, BNSD, SBH, BSND, TND
 _SEQUENCE_AXIS = {0: 1, 1: 2, 2: 0, 3: 1, 4: 0}
 
+_COMPRESSED_MASK = (2048, 2048)
+
 
 @dataclass(frozen=True, slots=True)
 class Attention:
@@ -107,6 +109,18 @@ def work(
         memory_bytes=_read_bytes(primitive, inputs, outputs) + size_bytes(outputs),
         vector_ops=max(sum(map(_elements, inputs)), sum(map(_elements, outputs))),
     )
+
+
+def attention_of(primitive: str, inputs: Sequence[Tensor]) -> Attention | None:
+    """As far as shapes tell: three axes are B, S, H or S, B, H, of which the sequence is the longer; a mask of 2048
+    squared is the one that compressed causal modes take."""
+    if primitive not in (FLASH, FLASH_GRAD) or not inputs:
+        return None
+    shape = inputs[0].shape
+    causal = any(tensor.shape == _COMPRESSED_MASK for tensor in inputs)
+    if len(shape) == 3:
+        return Attention(layout=0 if shape[1] >= shape[0] else 2, is_causal=causal)
+    return Attention(layout=1, is_causal=causal)
 
 
 def size_bytes(tensors: Sequence[Tensor]) -> int:

@@ -12,8 +12,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from swapconf.timing.cost import Costs, Hardware, Host, Measured
+from swapconf.timing.cost import Costs, Hardware, Host
 from swapconf.timing.costing import Workload, copies, costs, operations, workload
+from swapconf.timing.measurements import Measured
 from swapconf.timing.meetings import Call, calls
 from swapconf.timing.program import program
 from swapconf.timing.timing import Program

@@ -353,7 +353,12 @@ TIMES: Pages = {
         "error",
         "A hardware profile cannot be read: it is not JSON, has another structure, a figure that is not known, is "
         "not between 0.001 and 1,000,000,000 or has no source.",
-    )
+    ),
+    "card-of-profile": (
+        "error, warning",
+        "A profile does not look like the card that `--hardware` names, by its cores, their clock, or what its "
+        "memory and its products of matrices reach (warning); it is not recognised, and no card is named (error).",
+    ),
 }
 
 OTHERS: Pages = {**REWRITING, **DRY_RUNS, **MEMORY, **LOGS, **TIMES}

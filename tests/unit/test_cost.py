@@ -14,12 +14,13 @@ import pytest
 
 from swapconf.profile import kernel_details, profiler_folder, trace_view
 from swapconf.timing import hardware, hardware_names
-from swapconf.timing.cost import FIGURES, ORIGINS, Costs, FigureOrigin, Host, Measured, MeasuredCopy, MeasuredKernel
+from swapconf.timing.cost import FIGURES, ORIGINS, Costs, FigureOrigin, Host
 from swapconf.timing.costing import Signature, Workload, costs, group_gbps, seconds, workload
-from swapconf.timing.measured import plain
+from swapconf.timing.measurements import Measured, MeasuredCopy, MeasuredKernel
 from swapconf.trace import trace_folder
 from swapconf.trace.trace import Tensor
 from swapconf.trace.work import Attention, Work, work
+from swapconf.upstream.device_kernels import kernel_of, plain
 from swapconf.words.findings import Finding, SwapconfError
 from tests.helpers import TRACES
 
@@ -305,7 +306,11 @@ class Calibrated:
     slow: int
 
     def of(self, primitive: str) -> list[int]:
-        return [number for number, signature in enumerate(self.signatures) if signature.primitive == primitive]
+        return [
+            number
+            for number, signature in enumerate(self.signatures)
+            if kernel_of(signature.primitive) == kernel_of(primitive)
+        ]
 
     @cached_property
     def signatures(self) -> list[Signature]:

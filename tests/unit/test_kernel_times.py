@@ -12,11 +12,12 @@ import pytest
 
 from swapconf.profile import kernel_details
 from swapconf.timing import fit, hardware
-from swapconf.timing.cost import FigureOrigin, Fit, MeasuredKernel, Terms
+from swapconf.timing.cost import FigureOrigin, Fit, Terms
 from swapconf.timing.costing import Signature, Workload, costs
-from swapconf.timing.families import FAMILIES, attention_of, family_of, measured_terms
+from swapconf.timing.families import FAMILIES, family_of, measured_terms
+from swapconf.timing.measurements import MeasuredKernel
 from swapconf.trace.trace import Tensor
-from swapconf.trace.work import FLASH, Attention, work
+from swapconf.trace.work import FLASH, Attention, attention_of, work
 from tests.helpers import CORPUS
 
 CARD = hardware.load("ascend_910b2")

@@ -27,7 +27,9 @@ from swapconf.profile import (
 from swapconf.profile.simulated import step_profile
 from swapconf.profile.step_profile import StepProfile, length_ns
 from swapconf.timing import costing, hardware, program, timeline
+from swapconf.timing.calibration import calibrated
 from swapconf.timing.cost import ORIGINS, Costs, FigureOrigin
+from swapconf.timing.seen import LEAST_US
 from swapconf.timing.timing import COLLECTIVE, COMPUTE, TO_DEVICE, TO_HOST, Timeline
 from swapconf.trace.lifetimes import NEVER
 from swapconf.trace.trace import Trace
@@ -91,6 +93,20 @@ def test_the_rules_find_slices_that_overlap() -> None:
     first, second, *_ = [event for event in view(SWAP) if event["ph"] == "X" and event["name"] == "MatMul"]
     reaching = second["ts"] + second["dur"] / 2 - first["ts"]
     assert any("overlap" in text for text in mistakes(_changed(lambda event: event == first, {"dur": reaching})))
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_step_that_its_own_profile_calibrates_takes_as_long_by_its_shapes_alone(name: str, tmp_path: Path) -> None:
+    """What computes is found as measured, though a hardware file knows no names of launches."""
+    trace, known, _, shown = simulated(name)
+    measured = profiler_folder.read(profiler_writer.write(shown, tmp_path, datetime(2026, 1, 2)))
+    card = hardware.load(CARD)
+    own = calibrated(measured.kernels, (), card, "itself").on(card)
+    found = costing.costs(costing.workload(trace), own)
+    computing = program.program(trace).kind == COMPUTE
+    timed = np.flatnonzero(computing & (known.duration_us >= LEAST_US))
+    assert found.of(timed).share(FigureOrigin.MEASURED) == pytest.approx(1.0)
+    assert found.duration_us[timed] == pytest.approx(known.duration_us[timed], abs=0.001)
 
 
 def _changed(which: Callable[[dict[str, Any]], bool], change: dict[str, Any]) -> list[dict[str, Any]]:
