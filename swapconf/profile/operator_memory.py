@@ -27,20 +27,21 @@ NEEDED = ("Name", "Size", "Allocation Time")
 _ENDS = ("Release Time", "Duration")
 
 
-def read(path: str | Path) -> OperatorMemory:
-    """The allocations of a file. Raises SwapconfError, with a finding for each line that is wrong."""
-    damage = profiler_damage(path)
+def read(*paths: str | Path) -> OperatorMemory:
+    """The allocations of the slices of a file. Raises SwapconfError, with a finding for each line that is wrong."""
     table = _Table()
-    fill: Callable[[Sequence[str]], None] | None = None
-    for line, header, row in rows(path, NEEDED, damage):
-        if fill is None:
-            with damage.at(1):
-                fill = table.filler(header)
-        if fill is None:
-            break
-        with damage.at(line):
-            fill(row)
-    damage.refuse()
+    for path in paths:
+        damage = profiler_damage(path)
+        fill: Callable[[Sequence[str]], None] | None = None
+        for line, header, row in rows(path, NEEDED, damage):
+            if fill is None:
+                with damage.at(1):
+                    fill = table.filler(header)
+            if fill is None:
+                break
+            with damage.at(line):
+                fill(row)
+        damage.refuse()
     return table.done()
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from swapconf.timing.cost import GIGA, ORIGINS, SPREAD, TERA, Costs, FigureOrigin, Hardware, Host, Measured
 from swapconf.timing.families import FAMILIES, attention_of, family_of, primitive_of, terms
-from swapconf.timing.measured import TimeTable
+from swapconf.timing.measured import TimeTable, is_between_stages
 from swapconf.timing.program import step_tasks
 from swapconf.trace.trace import Kernel, Task, Tensor, Trace
 from swapconf.trace.work import COLLECTIVES, COPY, FLASH, FLASH_GRAD, VIEWS, Attention, Work, work
@@ -123,6 +123,10 @@ def costs(load: Workload, hardware: Hardware, host: Host | None = None, measured
         if found is not FigureOrigin.ESTIMATED:
             origin[kernel] = ORIGINS.index(found)
             group[kernel] = GROUPS[found.value]
+    for which, item in enumerate(load.signatures):
+        if is_between_stages(item.primitive):
+            alike = (load.index == which) & (origin == ORIGINS.index(FigureOrigin.MEASURED))
+            duration[alike] = duration[alike].min(initial=np.inf)  # the rest of the others was waiting
     return Costs(duration_us=duration, origin=origin, group=group, spread=spread)
 
 

@@ -18,6 +18,7 @@ from swapconf.trace.work import COPY, work
 Estimate = Callable[[str, tuple[Tensor, ...], tuple[Tensor, ...]], float]
 _DECORATION = re.compile(r"^(?:hcom_?|aclnn|inner_?)|(?:v\d+|_+)$")
 _PRIMITIVE = re.compile(r"/(\w+)-op\d+$")
+_BETWEEN_STAGES = frozenset({"batchisendirecv", "batchsendrecv", "irecv", "isend", "receive", "recv", "send"})
 
 
 class TimeTable:
@@ -38,7 +39,10 @@ class TimeTable:
                 if modelled > 0:
                     seen[plain(row.type)][0] += row.duration_us
                     seen[plain(row.type)][1] += modelled
-        self._kernel = {name: sum(map(_mean, parts.values())) for name, parts in of_kernel.items()}
+        self._kernel = {
+            name: sum(map(min if is_between_stages(name) else _mean, parts.values()))
+            for name, parts in of_kernel.items()
+        }
         self._shape = {key: _mean(times) for key, times in of_shape.items()}
         self._scale = {name: took / modelled for name, (took, modelled) in seen.items()}
         self._copy, self._us_a_byte = _copies(measured.copies)
@@ -84,6 +88,13 @@ def plain(name: str) -> str:
     while (shorter := _DECORATION.sub("", text)) != text and shorter:
         text = shorter
     return text
+
+
+def is_between_stages(name: str) -> bool:
+    """Whether a type, or a kernel of MindSpore, is a message between two ranks: what it takes beyond the shortest of
+    its kind is waiting for the other one."""
+    launched = _PRIMITIVE.search(name)
+    return plain(launched[1] if launched else name) in _BETWEEN_STAGES
 
 
 def shapes(tensors: tuple[Tensor, ...]) -> tuple[tuple[str, tuple[int, ...]], ...]:
