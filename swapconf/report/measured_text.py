@@ -47,7 +47,7 @@ def _device(device: DeviceMemory, *, is_alone: bool) -> PrintedTable:
     if device.process_bytes is not None:
         rows.append((phrase("driver"), phrase("counts {size} for the process", size=show_bytes(device.process_bytes))))
     if device.outside_bytes is not None:
-        rows.append((phrase("outside"), outside(device)))
+        rows.append((phrase("outside the pool"), outside(device)))
     if device.card_bytes is not None:
         rows.append((phrase("card"), phrase("{size} held by all processes", size=show_bytes(device.card_bytes))))
     return PrintedTable(head, rows, frozenset(head))
@@ -78,7 +78,14 @@ def _modules(device: DeviceMemory) -> PrintedTable:
 
 def ranks(found: Sequence[MeasuredMemory]) -> PrintedTable:
     """Several profiles beside each other."""
-    head = (phrase("rank"), phrase("in use"), phrase("pool"), phrase("driver"), phrase("outside"), phrase("profile"))
+    head = (
+        phrase("rank"),
+        phrase("in use"),
+        phrase("pool"),
+        phrase("driver"),
+        phrase("outside the pool"),
+        phrase("profile"),
+    )
     rows = []
     for one in found:
         device = one.fullest

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from swapconf.profile import kernel_details, measured_step, profiler_writer, step_trace, trace_view
+from swapconf.profile import kernel_details, measured_step, profiler_folder, profiler_writer, step_trace, trace_view
 from swapconf.profile.measured_step import MeasuredStep, Repeated, repeated
 from swapconf.profile.step_profile import length_ns
 from swapconf.timing import costing, hardware
@@ -265,6 +265,11 @@ def test_beside_measured_times_the_waiting_of_the_profile_is_told(tmp_path: Path
     assert "0.320 ms of 0.420 ms of communication are waiting for another stage" in output
     record = told(*words[1:])
     assert record["profile"][0]["steps"][0]["waiting_us"] == 320.0
+
+
+def test_the_folder_above_the_output_is_taken_for_measured_times_too(tmp_path: Path) -> None:
+    profile(tmp_path / "ASCEND_PROFILER_OUTPUT", {"kernel_details.csv": WAITING})
+    assert len(profiler_folder.read(tmp_path).kernels) == 5
 
 
 def test_a_profile_that_waits_for_nobody_says_nothing_of_it(tmp_path: Path) -> None:
