@@ -20,7 +20,7 @@ import numpy as np
 
 from swapconf.files.table_lines import number, shown
 from swapconf.profile.memory_profile import UNKNOWN, Curve, OperatorMemory
-from swapconf.profile.profiler_csv import Header, profiler_damage, rows
+from swapconf.profile.profiler_csv import Header, each
 from swapconf.trace.lifetimes import NEVER
 from swapconf.words.phrases import phrase
 
@@ -60,18 +60,8 @@ class LeakDump:
 def read(*paths: str | Path) -> LeakDump:
     """Raises SwapconfError, with a finding for each line that is wrong."""
     events = _Events()
-    for path in paths:
-        damage = profiler_damage(path)
-        take: Callable[[Sequence[str]], None] | None = None
-        for line, header, row in rows(path, NEEDED, damage):
-            if take is None:
-                with damage.at(1):
-                    take = events.taker(header)
-            if take is None:
-                break
-            with damage.at(line):
-                take(row)
-        damage.refuse()
+    for _ in each(paths, NEEDED, events.taker):
+        pass
     return events.done()
 
 

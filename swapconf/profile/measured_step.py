@@ -20,7 +20,7 @@ import numpy as np
 
 from swapconf.profile.known_files import FileKind
 from swapconf.profile.profile_files import ProfileFiles
-from swapconf.profile.profiler_csv import Header, profiler_damage, rows
+from swapconf.profile.profiler_csv import Header, each
 from swapconf.profile.step_profile import Intervals, length_ns, union, without
 from swapconf.timing.measured import is_between_stages
 from swapconf.words.phrases import phrase
@@ -102,31 +102,19 @@ def read(columns: tuple[str, str, str, str], *paths: str | Path) -> tuple[Measur
     """``columns``: KERNELS or SUMMARY. By device and step, in order. Raises SwapconfError, with a finding for each line
     that is wrong."""
     launches: dict[tuple[str, str], list[_Launch]] = defaultdict(list)
-    for path in paths:
-        damage = profiler_damage(path)
-        add: Callable[[Sequence[str]], None] | None = None
-        for line, header, row in rows(path, columns, damage):
-            if add is None:
-                with damage.at(1):
-                    add = _adder(header, columns, launches)
-            if add is None:
-                break
-            with damage.at(line):
-                add(row)
-        damage.refuse()
+    for device, step, launch in each(paths, columns, lambda header: _parser(header, columns)):
+        launches[device, step].append(launch)
     return tuple(_step(device, step, found) for (device, step), found in sorted(launches.items(), key=_order))
 
 
-def _adder(
-    header: Header, columns: tuple[str, str, str, str], launches: dict[tuple[str, str], list[_Launch]]
-) -> Callable[[Sequence[str]], None]:
-    """What adds a row of a file with this header. It raises ValueError with what is wrong with a row."""
+def _parser(header: Header, columns: tuple[str, str, str, str]) -> Callable[[Sequence[str]], tuple[str, str, _Launch]]:
+    """What makes (device, step, launch) of a row. It raises ValueError with what is wrong with a row."""
     name, kind = header.text(columns[0]), header.text(columns[1])
     took, begun = header.time_ns(columns[2]), header.time_ns(columns[3])
     core = header.text("Accelerator Core", "Task Type")
     device, step = header.text("Device_id", "Device_Id"), header.text("Step Id", "Step ID")
 
-    def add(row: Sequence[str]) -> None:
+    def parse(row: Sequence[str]) -> tuple[str, str, _Launch]:
         duration, start = took(row), begun(row)
         if duration is None or duration < 0:
             raise ValueError(phrase("{column} is empty or negative", column=columns[2]))
@@ -134,11 +122,10 @@ def _adder(
             raise ValueError(phrase("{column} is empty or negative", column=columns[3]))
         type_ = kind(row) or name(row)
         is_collective = core(row).upper() in _CORES or _COLLECTIVE.match(type_) is not None
-        launches[device(row), step(row)].append(
-            _Launch(type_, start, start + duration, is_collective, is_collective and is_between_stages(type_))
-        )
+        between = is_collective and is_between_stages(type_)
+        return device(row), step(row), _Launch(type_, start, start + duration, is_collective, between)
 
-    return add
+    return parse
 
 
 def _order(item: tuple[tuple[str, str], list[_Launch]]) -> tuple[str, int]:

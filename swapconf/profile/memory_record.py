@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from swapconf.files.table_lines import Damage, chunks
 from swapconf.profile.memory_profile import UNKNOWN, Curve
-from swapconf.profile.profiler_csv import KIB, MIB, Header, profiler_damage, rows
+from swapconf.profile.profiler_csv import KIB, MIB, Header, each
 from swapconf.words.findings import SwapconfError
 from swapconf.words.phrases import phrase
 
@@ -74,18 +74,9 @@ def read_modules(*paths: str | Path) -> tuple[Curve, ...]:
 def _curves(paths: Sequence[str | Path], form: _Form) -> tuple[Curve, ...]:
     curves: dict[Key, Columns] = {}
     for path in paths:
-        damage = profiler_damage(path)
         megabyte = _MINDSPORE_MB if _names_mindspore(path) else MIB
-        add: Callable[[Sequence[str]], None] | None = None
-        for line, header, row in rows(path, form.needed, damage):
-            if add is None:
-                with damage.at(1):
-                    add = _adder(header, form, megabyte, curves)
-            if add is None:
-                break
-            with damage.at(line):
-                add(row)
-        damage.refuse()
+        for _ in each((path,), form.needed, lambda header, size=megabyte: _adder(header, form, size, curves)):
+            pass
     return tuple(_curve(component, device, columns) for (component, device), columns in curves.items())
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from swapconf.files.table_lines import number
 from swapconf.profile.memory_profile import UNKNOWN, OperatorMemory
-from swapconf.profile.profiler_csv import Header, profiler_damage, rows
+from swapconf.profile.profiler_csv import Header, each
 from swapconf.trace.lifetimes import NEVER
 from swapconf.words.phrases import phrase
 
@@ -27,21 +27,7 @@ _Row = tuple[str, str, int, int, int]
 
 def read(*paths: str | Path) -> OperatorMemory:
     """Raises SwapconfError, with a finding for each line that is wrong."""
-    found: list[_Row] = []
-    for path in paths:
-        damage = profiler_damage(path)
-        parse: Callable[[Sequence[str]], _Row | None] | None = None
-        for line, header, row in rows(path, NEEDED, damage):
-            if parse is None:
-                with damage.at(1):
-                    parse = _parser(header)
-            if parse is None:
-                break
-            with damage.at(line):
-                if (parsed := parse(row)) is not None:
-                    found.append(parsed)
-        damage.refuse()
-    return _table(found)
+    return _table([row for row in each(paths, NEEDED, _parser) if row is not None])
 
 
 def _parser(header: Header) -> Callable[[Sequence[str]], _Row | None]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from swapconf.profile.profiler_csv import Header, profiler_damage, rows, scaled
+from swapconf.profile.profiler_csv import Header, each, scaled
 from swapconf.words.phrases import phrase
 
 NEEDED = ("Step", "Computing", "Communication", "Free", "Bubble")
@@ -32,16 +32,7 @@ class ToldStep:
 
 def read(*paths: str | Path) -> tuple[ToldStep, ...]:
     """Raises SwapconfError, with a finding for each line that is wrong."""
-    found: list[ToldStep] = []
-    for path in paths:
-        damage = profiler_damage(path)
-        parse: Callable[[Sequence[str]], ToldStep] | None = None
-        for line, header, row in rows(path, NEEDED, damage):
-            parse = parse or _parser(header)
-            with damage.at(line):
-                found.append(parse(row))
-        damage.refuse()
-    return tuple(found)
+    return tuple(each(paths, NEEDED, _parser))
 
 
 def _parser(header: Header) -> Callable[[Sequence[str]], ToldStep]:
