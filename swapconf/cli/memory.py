@@ -12,7 +12,7 @@ import click
 
 from swapconf import __version__
 from swapconf.cli import trace_folders
-from swapconf.cli.common import format_option, write_out
+from swapconf.cli.common import format_option, say, write_out
 from swapconf.cli.help import Command
 from swapconf.cli.outputs import html_option
 from swapconf.report.findings_text import printable
@@ -22,6 +22,7 @@ from swapconf.words.units import show_bytes
 if TYPE_CHECKING:
     from swapconf.compare.variant import Variant
     from swapconf.memory.memory_view import MemoryView
+    from swapconf.postmortem.measured import MeasuredMemory
     from swapconf.timing.timeline_view import TimelineView
     from swapconf.whatif.sweep import Point
 
@@ -34,28 +35,76 @@ _PIPE_WIDTH = 100
 @format_option()
 @html_option("the pictures of all traces")
 def command(traces: tuple[Path, ...], form: str, html: Path | None) -> None:
-    """Show what fills the device memory in dry runs, folders that `swapconf dryrun --keep DIR` left behind.
+    """Show what fills the device memory in dry runs, folders that `swapconf dryrun --keep DIR` left behind, and what
+    filled it in a real run, by the files of a profiler.
 
     Use it to find what to swap or to recompute: used memory by category over time, then what is alive at the peak, by
     category, layer and operator. The page has the same chart to zoom into, and a chart of all blocks by time and
     address, where fragments show as holes. With MEMORY_FRAGMENTATION=1, blocks lie where AscendSpeed's pools put them.
 
+    Of a profile (ASCEND_PROFILER_OUTPUT of MindSpore or torch_npu, PROF_* of msprof, a dump of msMemScope): the peak
+    and what made it, the pool, what the driver counts for the process, so what lies outside of the pool, and what was
+    recomputed. See docs/how-to/read-a-profile.md.
+
     \b
     swapconf memory tests/traces/llama_l2_none
     swapconf dryrun train.yaml --keep traces
     swapconf memory before/rank_0 after/rank_0 --html memory.html
+    swapconf memory prof/ASCEND_PROFILER_OUTPUT
 
     Exit codes: 0 done; 2 a trace could not be read, the page could not be written, or the command line is wrong.
     """
-    views = [_view(folder) for folder in traces]
+    from swapconf.memory.memory_view import MemoryView
+
+    shown = [one for path in traces for one in _read(path)]
+    views = [one for _, one in shown if isinstance(one, MemoryView)]
+    if html is not None and len(views) < len(shown):
+        raise click.UsageError(phrase("--html draws the blocks of a dry run; a profile does not tell where they lie"))
     if form == "json":
-        click.echo(json.dumps([_as_record(folder, view) for folder, view in zip(traces, views, strict=True)], indent=2))
+        click.echo(json.dumps([_record(path, one) for path, one in shown], indent=2))
     else:
-        for number, view in enumerate(views):
+        for number, (_, one) in enumerate(shown):
             click.echo(nl=number > 0)
-            _print(view)
+            _show(one)
     if html is not None:
         write_page(views, html)
+
+
+def _read(path: Path) -> Sequence[tuple[Path, MemoryView | MeasuredMemory]]:
+    """What a path holds: a trace, or the profiles of one rank or several."""
+    from swapconf.cli import profiles
+    from swapconf.postmortem import measured
+
+    found = profiles.find(path, measured.READS, "memory")
+    return [(files.place, measured.read(files)) for files in found] or [(path, _view(path))]
+
+
+def _record(path: Path, one: MemoryView | MeasuredMemory) -> dict[str, Any]:
+    from swapconf.postmortem.measured import MeasuredMemory
+    from swapconf.report import measured_text
+
+    return measured_text.as_record(one) if isinstance(one, MeasuredMemory) else _as_record(path, one)
+
+
+def _show(one: MemoryView | MeasuredMemory) -> None:
+    from swapconf.postmortem.measured import MeasuredMemory
+
+    if isinstance(one, MeasuredMemory):
+        _print_measured(one)
+    else:
+        _print(one)
+
+
+def _print_measured(found: MeasuredMemory) -> None:
+    from swapconf.cli.tables import print_rows
+    from swapconf.report import measured_text
+
+    say(measured_text.title(found), bold=True)
+    for printed in measured_text.printed(found):
+        click.echo()
+        print_rows(*printed)
+    for line in measured_text.notes(found, is_failure=False):
+        say(line)
 
 
 def _view(given: Path) -> MemoryView:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from contextlib import redirect_stdout
 from dataclasses import dataclass
 from io import StringIO
@@ -23,8 +24,9 @@ if TYPE_CHECKING:
     from swapconf.postmortem.answer import Answer
     from swapconf.postmortem.held import HeldAtPeak
     from swapconf.postmortem.run_log import RunLog
+    from swapconf.profile.profile_files import ProfileFiles
 
-_TABLE_ENDING = ".csv"
+_BLOCKS, _TABLE_ENDING = "memory_block.csv", ".csv"
 
 
 @click.command(cls=Command)
@@ -44,15 +46,15 @@ def command(path: Path, file: str | None, baseline: Path | None, budget: str | N
 
     After a failed run: which allocation failed, on which rank first, for which layer and operator and in which phase,
     what held the memory, how much of it was fragments, whether the card or max_device_memory was the limit, and what to
-    do. It reads what MindSpore, torch_npu and CANN print, CANN's own logs (plog), logs of any size, and of a profiler
-    memory_block.csv and operator_memory.csv. See docs/how-to/oom.md.
+    do. It reads what MindSpore, torch_npu and CANN print, CANN's own logs (plog), logs of any size, MindSpore's
+    memory_block.csv, and what profilers and msMemScope (msLeaks) tell of memory. See docs/how-to/oom.md.
 
     \b
     swapconf oom output/msrun
     swapconf oom output/msrun/worker_3.log --config train.yaml
     swapconf oom ~/ascend/log
     swapconf oom output/msrun --config train.yaml --from traces
-    swapconf oom profile/ASCEND_PROFILER_OUTPUT/operator_memory.csv
+    swapconf oom profile/ASCEND_PROFILER_OUTPUT
 
     Exit codes: 0 explained; 1 no failed allocation is told, or the YAML has errors; 2 a file could not be read, or the
     command line is wrong; 3 no plan fits.
@@ -60,7 +62,10 @@ def command(path: Path, file: str | None, baseline: Path | None, budget: str | N
     if baseline is not None and file is None:
         raise click.UsageError(phrase("--from needs --config: the YAML that the traces are of"))
     if (table := _table(path)) is not None:
-        _tell_table(path, table, form)
+        _tell_table(table, form)
+        return
+    if profiles := _profiles(path):
+        _tell_profiles(profiles, form)
         return
     code = _tell_log(path, _Asked(file=file, baseline=baseline, budget=_budget(budget)), form)
     raise SystemExit(code)
@@ -86,10 +91,29 @@ def _budget(text: str | None) -> str:
 
 
 def _table(path: Path) -> Path | None:
-    """The table that is meant; None for a log or a folder of logs."""
-    if path.name.endswith(_TABLE_ENDING):
-        return path
-    return next((path / name for name in ("memory_block.csv", "operator_memory.csv") if (path / name).is_file()), None)
+    """The memory_block.csv that is meant; None for anything else."""
+    from swapconf.profile.known_files import FileKind, of_file
+
+    if (path / _BLOCKS).is_file():
+        return path / _BLOCKS
+    if not path.name.endswith(_TABLE_ENDING):
+        return None
+    try:
+        known = of_file(path)
+    except OSError:
+        return path  # who reads it, tells
+    return path if known is not None and known.kind is FileKind.BLOCKS else None
+
+
+def _profiles(path: Path) -> Sequence[ProfileFiles]:
+    """What a profiler left there, or in several folders below where there is no log."""
+    from swapconf.cli import profiles
+    from swapconf.files import log_folder
+    from swapconf.postmortem.measured import READS
+
+    if path.is_dir() and not profiles.is_profile(path, READS) and any(log_folder.find(path)[0]):
+        return ()
+    return profiles.find(path, READS, "oom")
 
 
 # --- a log ------------------------------------------------------------------------------------------------------------
@@ -207,7 +231,7 @@ def _plan(words: list[str]) -> int:
 # --- a table ----------------------------------------------------------------------------------------------------------
 
 
-def _tell_table(given: Path, table: Path, form: str) -> None:
+def _tell_table(table: Path, form: str) -> None:
     from swapconf.cli.tables import print_rows
     from swapconf.postmortem import tables
     from swapconf.report import oom_tables
@@ -220,4 +244,27 @@ def _tell_table(given: Path, table: Path, form: str) -> None:
         click.echo(nl=number > 0)
         print_rows(*printed)
     for line in oom_tables.notes(held):
+        say(line)
+
+
+def _tell_profiles(profiles: Sequence[ProfileFiles], form: str) -> None:
+    """Why what a profiler saw was full: of several ranks the fullest whole, and all beside each other."""
+    from swapconf.cli.tables import print_rows
+    from swapconf.postmortem import measured
+    from swapconf.report import measured_text
+
+    found = [measured.read(files) for files in profiles]
+    if form == "json":
+        records = [measured_text.as_record(one) for one in found]
+        click.echo(json.dumps(records[0] if len(records) == 1 else {"profiles": records}, indent=2))
+        return
+    fullest = max(found, key=measured.MeasuredMemory.peak)
+    if len(found) > 1:
+        print_rows(*measured_text.ranks(found))
+        click.echo()
+        say(measured_text.title(fullest), bold=True)
+    for number, printed in enumerate(measured_text.printed(fullest)):
+        click.echo(nl=number > 0)
+        print_rows(*printed)
+    for line in measured_text.notes(fullest, is_failure=True):
         say(line)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from swapconf.cli import trace_folders
+from swapconf.cli import timeline_measured, trace_folders
 from swapconf.cli.common import EXIT_ERRORS, format_option, say, write_out
 from swapconf.cli.help import Command
 from swapconf.cli.machine import MachineOptions, machine_options, print_assumed, shares
@@ -78,7 +78,8 @@ class _Step:
 def command(
     trace: Path, machine: MachineOptions, host_memory: str | None, trace_view: Path | None, form: str, html: Path | None
 ) -> None:
-    """Replay one step of a dry run on its streams, from the folder that `swapconf dryrun --keep DIR` left behind.
+    """Replay one step of a dry run on its streams, from the folder that `swapconf dryrun --keep DIR` left behind; or
+    tell what a real step did, from the files of a profiler.
 
     Use it to see what swap costs in time: how long a step takes, where the main stream stalls, and how far each
     prefetch could move. Times are estimated from shapes and from what public kernels took, unless --measured replaces
@@ -87,19 +88,32 @@ def command(
     exposed: how long a kernel stalls the main stream. `later`: how much later a prefetch could end without a stall.
     `earlier`: how much earlier it could start without the tensor being on the device twice.
 
+    Of a profile (ASCEND_PROFILER_OUTPUT, PROF_*, or a folder of these of several ranks): how long each step computed,
+    waited for another stage, communicated otherwise and did nothing, and what was recomputed. See
+    docs/how-to/read-a-profile.md.
+
     \b
     swapconf timeline tests/traces/llama_l2_layerswap_n1 --hardware ascend_910b2
     swapconf timeline traces/rank_0 --trace-view trace_view.json
     swapconf timeline traces/rank_0 --cards-per-host 8 --host-bandwidth 100 --host-memory 1.5TB
+    swapconf timeline prof/ASCEND_PROFILER_OUTPUT
 
     Exit codes: 0 done; 1 the copies do not fit into --host-memory; 2 a file could not be read or written, or the
     command line is wrong."""
+    if profiled := timeline_measured.found(trace):
+        timeline_measured.tell(profiled, form)
+        return
     limit = _size(host_memory) if host_memory else None
     step = _study(trace, machine.load())
     if form == "json":
-        click.echo(json.dumps(_as_record(step), indent=2))
+        record = _as_record(step)
+        if machine.measured is not None:
+            record["profile"] = timeline_measured.records(machine.measured)
+        click.echo(json.dumps(record, indent=2))
     else:
         _print(step)
+        if machine.measured is not None:
+            timeline_measured.tell_waits(machine.measured)
     if trace_view is not None:
         _write_trace_view(step, trace_view)
     if html is not None:

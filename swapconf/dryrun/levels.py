@@ -17,7 +17,7 @@ from swapconf.dryrun.outcome import ESTIMATED, RECORDED, RankOutcome, RankReport
 from swapconf.dryrun.rank_order import RankOrder, cluster_of
 from swapconf.dryrun.verdict import Peaks, verdict
 from swapconf.memory import holders
-from swapconf.memory.beside_of_trace import communication_part
+from swapconf.memory.beside_of_trace import communication_part, unknown_of
 from swapconf.memory.cann.card import Card
 from swapconf.memory.with_workspace import Grown, grow
 from swapconf.profile import profiler_writer
@@ -133,6 +133,7 @@ def at_level(level: int, report: RankReport, workspace: Workspace, trace: Trace,
         level=level,
         workspace=ESTIMATED,
         workspace_bytes=0,
+        workspace_unknown=unknown_of(workspace),
         outside_bytes=communication_part(trace, os.environ).most_bytes,
     )
     if not len(workspace):

@@ -87,7 +87,7 @@ class RankReport:
 
     Attributes:
         workspace_bytes, workspace_kernel: The largest, and who needs it. ``workspace_for``: the card and CANN that
-            estimates are for.
+            estimates are for. ``workspace_unknown``: of which kernels it is not known, in words; "" for none.
         outside_bytes: What HCCL takes of the device besides MindSpore's pool.
         beside: What the card holds besides the pool; None without a trace.
         step_us: Of one step on ``hardware`` (level 3). ``host_demand``: what its copies ask of the host, None without.
@@ -129,6 +129,7 @@ class RankReport:
     workspace_bytes: int | None = None
     workspace_kernel: str = ""
     workspace_for: str = ""
+    workspace_unknown: str = ""
     outside_bytes: int | None = None
     beside: Beside | None = None
     step_us: float | None = None
@@ -210,6 +211,7 @@ def as_record(report: RankReport, worded: Callable[[str], str] = show) -> dict[s
         "workspace_bytes": report.workspace_bytes,
         "workspace_kernel": report.workspace_kernel,
         "workspace_for": worded(report.workspace_for),
+        "workspace_unknown": worded(report.workspace_unknown),
         "outside_bytes": report.outside_bytes,
         "device": None if report.device is None else whole_device.as_record(report.device, worded),
         "step_us": report.step_us,
@@ -264,6 +266,7 @@ def origin(report: RankReport) -> str:
             *[phrase("each operator ends before Python goes on, as on the fullest card")]
             * (report.launch_blocking and report.shards > 1),
             *[workspace] * bool(report.workspace),
+            *[report.workspace_unknown] * bool(report.workspace_unknown),
             *[times] * bool(report.hardware),
         ],
     )

@@ -22,6 +22,7 @@ class PartName(Enum):
     POOL = "pool"
     WORKSPACE = "workspace"
     COMMUNICATION = "communication"
+    SYMMETRIC = "symmetric"
     IDLE = "idle"
     RUNTIME = "runtime"
     ELSEWHERE = "elsewhere"
@@ -31,6 +32,7 @@ _LABELS = {
     PartName.POOL: mark("MindSpore's pool"),
     PartName.WORKSPACE: mark("operator workspace"),
     PartName.COMMUNICATION: mark("buffers of HCCL"),
+    PartName.SYMMETRIC: mark("symmetric heap"),
     PartName.IDLE: mark("idle card"),
     PartName.RUNTIME: mark("runtime"),
     PartName.ELSEWHERE: mark("pool of other ranks and moments"),
@@ -39,17 +41,26 @@ _LABELS = {
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Part:
-    """``origin``: how the range is known."""
+    """``origin``: how the range is known. ``unknown``: what is not in it, as how much it is is not known; "" for
+    nothing."""
 
     name: PartName
     least_bytes: int
     middle_bytes: int
     most_bytes: int
     origin: str
+    unknown: str = ""
 
     @property
     def words(self) -> str:
-        """``buffers of HCCL 800.0M``, ``runtime 256.0M to 922.0M``."""
+        """``buffers of HCCL 800.0M``, ``runtime 256.0M to 922.0M``, ``operator workspace 0B to 16.0M (not known of
+        MegaMoe)``."""
+        if self.unknown:
+            return phrase("{range} ({unknown})", range=self._range, unknown=self.unknown)
+        return self._range
+
+    @property
+    def _range(self) -> str:
         least, most = show_bytes(self.least_bytes), show_bytes(self.most_bytes)
         what = phrase(_LABELS[self.name])
         if self.least_bytes == self.most_bytes:
@@ -123,7 +134,7 @@ def device_line(whole: WholeDevice, card: str) -> str:
         least=show_bytes(whole.least_bytes),
         most=show_bytes(whole.most_bytes),
         middle=show_bytes(whole.middle_bytes),
-        parts=joined(", ", [part.words for part in whole.parts if part.most_bytes]),
+        parts=joined(", ", [part.words for part in whole.parts if part.most_bytes or part.unknown]),
     )
     if whole.most_bytes <= whole.card_bytes:
         return line
@@ -151,6 +162,7 @@ def as_record(whole: WholeDevice, worded: Callable[[str], str] = show) -> dict[s
                 "middle_bytes": part.middle_bytes,
                 "most_bytes": part.most_bytes,
                 "origin": worded(part.origin),
+                "unknown": worded(part.unknown),
             }
             for part in whole.parts
         ],
@@ -159,5 +171,14 @@ def as_record(whole: WholeDevice, worded: Callable[[str], str] = show) -> dict[s
 
 def beside_of_record(data: Mapping[str, Any]) -> Beside:
     """As a cache keeps it. Raises ValueError, LookupError and TypeError where it is none."""
-    parts = (Part(**{**row, "name": PartName(row["name"]), "origin": unpacked(row["origin"])}) for row in data["parts"])
+    parts = (
+        Part(
+            **{
+                **row,
+                "name": PartName(row["name"]),
+                **{text: unpacked(row[text]) for text in ("origin", "unknown") if text in row},
+            }
+        )
+        for row in data["parts"]
+    )
     return Beside(parts=tuple(parts), card_bytes=data["card_bytes"], joins_fragments=data["joins_fragments"])

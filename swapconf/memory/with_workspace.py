@@ -17,7 +17,7 @@ from swapconf.memory.allocators import mindspore
 from swapconf.memory.cann.card import A2, Card
 from swapconf.memory.replay import replay
 from swapconf.memory.trace_lifetimes import lifetimes
-from swapconf.memory.workspace_rules import RULES, workspace_bytes
+from swapconf.memory.workspace_rules import RULES, is_fused, workspace_bytes
 from swapconf.trace.blocks import Block, Blocks
 from swapconf.trace.lifetimes import UNTOLD, PoolRecord
 from swapconf.trace.trace import Task, Trace
@@ -53,6 +53,7 @@ def workspace(trace: Trace, card: Card = A2) -> Workspace:
     rules = tuple(RULES.values())
     index = {name: place for place, name in enumerate(RULES)}
     known: dict[tuple[str, int, int], tuple[str, int]] = {}
+    unknown: set[str] = set()
     found: list[tuple[int, int, int]] = []
     for task in trace.tasks:
         if task.is_kernel:
@@ -61,6 +62,8 @@ def workspace(trace: Trace, card: Card = A2) -> Workspace:
             if key not in known:
                 known[key] = workspace_bytes(task.primitive, task.input_tensors, task.output_tensors, card)
             name, size = known[key]
+            if name and RULES[name].basis is Basis.UNKNOWN:
+                unknown.add(task.primitive)
             if size:
                 found.append((task.event, size, index[name]))
     event, size_bytes, rule = zip(*found, strict=True) if found else ((), (), ())
@@ -69,16 +72,21 @@ def workspace(trace: Trace, card: Card = A2) -> Workspace:
         size_bytes=np.array(size_bytes, dtype=np.int64),
         rule=np.array(rule, dtype=np.uint8),
         rules=rules,
+        unknown=tuple(sorted(unknown)),
     )
 
 
 def _recorded(trace: Trace) -> Workspace:
+    """A dry run asks CANN, which says nothing for kernels that others built: of several in one that is not known."""
     rows = np.flatnonzero(trace.blocks.kind == trace.blocks.kinds.index(KIND))
+    told = set(trace.blocks.task[rows].tolist())
+    silent = {task.primitive for task in trace.tasks if is_fused(task.primitive) and task.event not in told}
     return Workspace(
         event=trace.blocks.task[rows],
         size_bytes=trace.blocks.size_bytes[rows],
         rule=np.zeros(len(rows), dtype=np.uint8),
         rules=(_RECORDED,),
+        unknown=tuple(sorted(silent)),
     )
 
 

@@ -8,8 +8,8 @@ a fixed order) counts with the larger need, so that a size is what CANN asks for
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping
 
 from swapconf.memory.cann.attention import attention_bytes
 from swapconf.memory.cann.attention_gradient import gradient_bytes
@@ -27,11 +27,13 @@ from swapconf.memory.cann.composed import (
     table_gradient_bytes,
     topk_bytes,
 )
-from swapconf.memory.cann.experts import permute_bytes, route_bytes, system_bytes
+from swapconf.memory.cann.experts import system_bytes
 from swapconf.memory.cann.norms import norm_bytes, norm_gradient_bytes
 from swapconf.memory.cann.products import grouped_bytes, product_bytes
+from swapconf.memory.workspace_experts import EXPERTS, MEGA
+from swapconf.memory.workspace_family import Family
 from swapconf.trace.trace import element_bits
-from swapconf.trace.work import COLLECTIVES, COPY, FLASH, FLASH_GRAD, GROUPED, MATRIX, VIEWS
+from swapconf.trace.work import COLLECTIVES, COMMUNICATING, COPY, FLASH, FLASH_GRAD, GROUPED, MATRIX, VIEWS
 from swapconf.trace.workspace import Basis, Rule
 
 NONE = frozenset({*VIEWS, *COLLECTIVES, COPY, "GetNext", "StreamRecv", "StreamSend"})
@@ -44,6 +46,8 @@ ELEMENTWISE = frozenset(
         *("SigmoidGrad", "Sin", "Sqrt", "Square", "Sub", "SubExt", "Tanh", "TensorMove"),
     }
 )
+_COLLECTIVE = "(?:AllGather|AllReduce|ReduceScatter|All[tT]oAll)"
+_SEVERAL = re.compile(rf"Moe|Mega|FFN|Ffn|Atten|^Custom|^Nsa|^Mla|Indexer|{_COLLECTIVE}\w*Mat|Mat\w*{_COLLECTIVE}")
 MIXING = frozenset({"Add", "AddExt", "Mul"})  # of 16 and of 32 bits at once
 SUMS = frozenset({"MeanExt", "ReduceMean", "ReduceSum", "SumExt"})
 EXTREMES = frozenset({"ArgMaxWithValue", "ArgMinWithValue", "MaxDim", "MinDim", "ReduceMax", "ReduceMin"})
@@ -61,20 +65,12 @@ REDUCTIONS = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class _Family:
-    """A rule, the primitives that it is for, and how the size follows. None of its primitives: by `_family`."""
-
-    rule: Rule
-    primitives: frozenset[str]
-    formula: Callable[[Tensors, Tensors, Card], int]
-
-
 def _reduction(inputs: Tensors, outputs: Tensors, card: Card) -> int:
     narrow = [elements(tensor) for tensor in inputs if element_bits(tensor.dtype) == 16]
     return SYSTEM_BYTES + max(narrow, default=0) * FLOAT_BYTES
 
 
+_OTHER, _FUSED = "other", "fused"
 _ELEMENTWISE = Rule(
     name="element-wise",
     operators="Add, Cast, Exp, Mul, Sigmoid, TensorMove, ...",
@@ -85,7 +81,7 @@ _ELEMENTWISE = Rule(
     "32 bits; else casts before the kernel, which has no workspace). Tested on: Cast, Exp, Mul of [4096, 129280] (0)",
 )
 _FAMILIES = (
-    _Family(
+    Family(
         Rule(
             name="flash",
             operators=FLASH,
@@ -105,7 +101,7 @@ _FAMILIES = (
         frozenset({FLASH}),
         attention_bytes,
     ),
-    _Family(
+    Family(
         Rule(
             name="flash gradient",
             operators=FLASH_GRAD,
@@ -124,7 +120,7 @@ _FAMILIES = (
         frozenset({FLASH_GRAD}),
         gradient_bytes,
     ),
-    _Family(
+    Family(
         Rule(
             name="product",
             operators="MatMul, BatchMatMul, Dense, ...",
@@ -143,7 +139,7 @@ _FAMILIES = (
         MATRIX,
         product_bytes,
     ),
-    _Family(
+    Family(
         Rule(
             name="grouped product",
             operators="GroupedMatmul, ...",
@@ -154,7 +150,7 @@ _FAMILIES = (
         GROUPED,
         grouped_bytes,
     ),
-    _Family(
+    Family(
         Rule(
             name="norm",
             operators="RmsNorm, AddRmsNorm",
@@ -166,7 +162,7 @@ _FAMILIES = (
         frozenset({"AddRmsNorm", "RmsNorm"}),
         norm_bytes,
     ),
-    _Family(
+    Family(
         Rule(
             name="norm gradient",
             operators="RmsNormGrad",
@@ -179,7 +175,7 @@ _FAMILIES = (
         frozenset({"RmsNormGrad"}),
         norm_gradient_bytes,
     ),
-    _Family(
+    Family(
         Rule(
             name="gather",
             operators="GatherD",
@@ -191,7 +187,7 @@ _FAMILIES = (
         frozenset({"GatherD"}),
         gather_bytes,
     ),
-    _Family(
+    Family(
         Rule(
             name="scatter",
             operators="ScatterAddExt, InplaceScatterAdd, InplaceScatterSrc, ...",
@@ -205,7 +201,7 @@ _FAMILIES = (
         frozenset({"InplaceScatterAdd", "InplaceScatterSrc", "Scatter", "ScatterAddExt"}),
         scatter_bytes,
     ),
-    _Family(
+    Family(
         Rule(
             name="gather gradient",
             operators="GatherDGradV2",
@@ -218,7 +214,7 @@ _FAMILIES = (
         frozenset({"GatherDGradV2"}),
         gather_gradient_bytes,
     ),
-    _Family(
+    Family(
         Rule(
             name="table gradient",
             operators="EmbeddingDenseBackward, InplaceIndexAddExt",
@@ -231,7 +227,7 @@ _FAMILIES = (
         frozenset({"EmbeddingDenseBackward", "InplaceIndexAddExt"}),
         table_gradient_bytes,
     ),
-    _Family(
+    Family(
         Rule(
             name="add in place",
             operators="InplaceAddExt, AssignAdd, AssignSub",
@@ -245,7 +241,7 @@ _FAMILIES = (
         frozenset({"AssignAdd", "AssignSub", "InplaceAddExt"}),
         add_bytes,
     ),
-    _Family(
+    Family(
         Rule(
             name="top k",
             operators="TopkExt, TopK",
@@ -258,47 +254,8 @@ _FAMILIES = (
         frozenset({"TopK", "TopkExt"}),
         topk_bytes,
     ),
-    _Family(
-        Rule(
-            name="permute",
-            operators="MoeTokenPermute",
-            basis=Basis.PUBLIC,
-            formula="16 MiB + 24 bytes for each choice of an expert + 64 for each of 48 cores",
-            source="ops-transformer/moe/moe_token_permute/op_host/moe_token_permute_tiling.cpp:440",
-        ),
-        frozenset({"MoeTokenPermute"}),
-        permute_bytes,
-    ),
-    _Family(
-        Rule(
-            name="route",
-            operators="MoeInitRouting, MoeInitRoutingV2",
-            basis=Basis.PUBLIC,
-            formula="16 MiB + 32 bytes for each choice of an expert + 8 for each of 48 cores",
-            source="ops-transformer/moe/moe_init_routing_v2/op_host/moe_init_routing_v2_tiling.cpp:417",
-        ),
-        frozenset({"MoeInitRouting", "MoeInitRoutingV2"}),
-        route_bytes,
-    ),
-    _Family(
-        Rule(
-            name="unpermute",
-            operators="MoeTokenUnpermute, MoeFinalizeRouting, and gradients of these and of MoeTokenPermute",
-            basis=Basis.PUBLIC,
-            formula="16 MiB",
-            source="ops-transformer/moe/moe_token_unpermute/op_host/moe_token_unpermute_tiling.cpp:304, "
-            "moe_token_unpermute_grad_tiling.cpp:335, moe_token_permute_grad_tiling.cpp:132, "
-            "moe_finalize_routing_v2_tiling_membase.cpp:22, moe_init_routing_v2_grad_tiling_base.cpp:245",
-        ),
-        frozenset(
-            {
-                *("MoeFinalizeRouting", "MoeFinalizeRoutingV2", "MoeInitRoutingV2Grad", "MoeTokenPermuteGrad"),
-                *("MoeTokenUnpermute", "MoeTokenUnpermuteGrad"),
-            }
-        ),
-        system_bytes,
-    ),
-    _Family(
+    *EXPERTS,
+    Family(
         Rule(
             name="sum",
             operators="ReduceSum, SumExt, ReduceMean, MeanExt",
@@ -310,7 +267,7 @@ _FAMILIES = (
         SUMS,
         sum_bytes,
     ),
-    _Family(
+    Family(
         Rule(
             name="extreme",
             operators="ReduceMax, ReduceMin, ArgMaxWithValue, ...",
@@ -322,10 +279,10 @@ _FAMILIES = (
         EXTREMES,
         extreme_bytes,
     ),
-    _Family(_ELEMENTWISE, MIXING, mixing_bytes),
-    _Family(_ELEMENTWISE, frozenset({"Select"}), picking_bytes),
-    _Family(_ELEMENTWISE, ELEMENTWISE, elementwise_bytes),
-    _Family(
+    Family(_ELEMENTWISE, MIXING, mixing_bytes),
+    Family(_ELEMENTWISE, frozenset({"Select"}), picking_bytes),
+    Family(_ELEMENTWISE, ELEMENTWISE, elementwise_bytes),
+    Family(
         Rule(
             name="reduction",
             operators="Softmax, LogSoftmax, LayerNormGrad, BiasAddGrad, ...",
@@ -336,9 +293,22 @@ _FAMILIES = (
         REDUCTIONS,
         _reduction,
     ),
-    _Family(
+    Family(
         Rule(
-            name="other",
+            name=_FUSED,
+            operators="other kernels that are several in one: Custom, MegaMoe of CANN, DispatchFFNCombine, "
+            "FusedInferAttentionScore, other names with Moe, Mega, FFN, Attention, or a product and a collective",
+            basis=Basis.UNKNOWN,
+            formula="not known: 16 MiB, the least, count, and the output names them",
+            source="what is public depends on what shapes do not tell, as the rows that a card may receive: "
+            "ops-transformer/mc2/mega_moe/op_host/op_tiling/arch22/mega_moe_tiling_arch22.cpp:1236-1276",
+        ),
+        frozenset(),
+        system_bytes,
+    ),
+    Family(
+        Rule(
+            name=_OTHER,
             operators="every other kernel that computes",
             basis=Basis.ASSUMED,
             formula="at most 16 MiB",
@@ -351,12 +321,32 @@ _FAMILIES = (
 )
 RULES: Mapping[str, Rule] = {family.rule.name: family.rule for family in _FAMILIES}
 _BY_PRIMITIVE = {primitive: family for family in _FAMILIES for primitive in family.primitives}
+_BY_RULE = {family.rule.name: family for family in _FAMILIES}
 
 
 def workspace_bytes(primitive: str, inputs: Tensors, outputs: Tensors, card: Card = A2) -> tuple[str, int]:
     """(name of the rule, bytes) for a kernel; ("", 0) for what needs none: a view, a copy, a collective, whose buffers
-    are HCCL's own. Sizes that are not known before it runs count as nothing."""
-    if primitive in NONE:
+    are HCCL's own. Sizes that are not known before it runs count as nothing. Of a rule whose basis is `Basis.UNKNOWN`
+    it is the least."""
+    if needs_none(primitive):
         return "", 0
-    family = _BY_PRIMITIVE.get(primitive, _FAMILIES[-1])
+    family = _family(primitive, inputs)
     return family.rule.name, family.formula(inputs, outputs, card)
+
+
+def needs_none(primitive: str) -> bool:
+    return primitive in NONE or primitive.startswith(COMMUNICATING)
+
+
+def is_fused(primitive: str) -> bool:
+    """Whether it does the work of several kernels, so that it may keep whole tensors in between; by its name."""
+    return not needs_none(primitive) and _SEVERAL.search(primitive) is not None
+
+
+def _family(primitive: str, inputs: Tensors) -> Family:
+    """CANN has an operator of its own that is called as that of hyper-parallel; its first input is a context, which
+    holds integers."""
+    if primitive in MEGA and inputs and "Int" in inputs[0].dtype:
+        return _BY_RULE[_FUSED]
+    known = _BY_PRIMITIVE.get(primitive)
+    return known or _BY_RULE[_FUSED if is_fused(primitive) else _OTHER]

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from swapconf.words.phrases import mark
+
 NUM_BLOCKS = 10
+BEFORE = mark("held before the profiler began")  # among what is held at the peak: in no row of a table
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,7 +35,7 @@ class HeldAtPeak:
         pool_bytes: What the pool had taken then; None where it is not told.
         made_by: The allocation that made the peak.
         last: The last allocation of the table.
-        by_category: Bytes at the peak, the largest first.
+        by_category: Bytes at the peak, the largest first, by what they hold, or by operator, or BEFORE.
         by_phase: The most in use while a phase ran, in the order of phases.
         blocks: The largest at the peak, at most `NUM_BLOCKS`; ``num_blocks``: of all.
         alive_at_end_bytes: Never released in the table.

@@ -17,6 +17,7 @@ from swapconf.files.table_lines import DIMENSION, MAX_NUMBER, number, shown
 from swapconf.profile.profiler_csv import Header, profiler_damage, rows
 from swapconf.timing.measurements import Formats, MeasuredKernel
 from swapconf.trace.trace import Tensor
+from swapconf.upstream.device_kernels import is_between_stages
 from swapconf.words.phrases import phrase
 
 NEEDED = ("Name", "Type", "Duration")
@@ -75,10 +76,12 @@ def _kernels(path: str | Path, columns: tuple[str, str, str]) -> tuple[MeasuredK
 
 
 def read_statistic(path: str | Path) -> dict[str, float]:
-    """Microseconds of one launch on average, by type of operator, from op_statistic.csv. Raises SwapconfError."""
+    """Microseconds of one launch on average, by type of operator, from op_statistic.csv; of messages between stages
+    the shortest, as the others waited. Raises SwapconfError."""
     damage = profiler_damage(path)
     count: dict[str, int] = {}
     total_ns: dict[str, int] = {}
+    least_ns: dict[str, int] = {}
     for line, header, row in rows(path, STATISTIC, damage):
         with damage.at(line):
             name, total = header.text("OP Type")(row), header.time_ns("Total Time")(row)
@@ -86,8 +89,12 @@ def read_statistic(path: str | Path) -> dict[str, float]:
                 raise ValueError(phrase("{column} is empty or negative", column="Total Time"))
             count[name] = count.get(name, 0) + number(header.text("Count")(row), "Count")
             total_ns[name] = total_ns.get(name, 0) + total
+            least = header.time_ns("Min Time")(row)
+            if least is not None and is_between_stages(name):
+                least_ns[name] = min(least_ns.get(name, least), least)
     damage.refuse()
-    return {name: total_ns[name] / 1000 / times for name, times in count.items() if times}
+    averages = {name: total_ns[name] / 1000 / times for name, times in count.items() if times}
+    return averages | {name: least / 1000 for name, least in least_ns.items()}
 
 
 def _parser(header: Header, columns: tuple[str, str, str]) -> Callable[[Sequence[str]], MeasuredKernel]:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swapconf.profile.memory_profile import BEFORE, UNKNOWN, OperatorMemory
-from swapconf.profile.profiler_csv import Header, profiler_damage, rows
+from swapconf.profile.profiler_csv import Header, each
 from swapconf.trace.lifetimes import NEVER
 from swapconf.words.phrases import phrase
 
@@ -27,20 +27,11 @@ NEEDED = ("Name", "Size", "Allocation Time")
 _ENDS = ("Release Time", "Duration")
 
 
-def read(path: str | Path) -> OperatorMemory:
-    """The allocations of a file. Raises SwapconfError, with a finding for each line that is wrong."""
-    damage = profiler_damage(path)
+def read(*paths: str | Path) -> OperatorMemory:
+    """The allocations of the slices of a file. Raises SwapconfError, with a finding for each line that is wrong."""
     table = _Table()
-    fill: Callable[[Sequence[str]], None] | None = None
-    for line, header, row in rows(path, NEEDED, damage):
-        if fill is None:
-            with damage.at(1):
-                fill = table.filler(header)
-        if fill is None:
-            break
-        with damage.at(line):
-            fill(row)
-    damage.refuse()
+    for _ in each(paths, NEEDED, table.filler):
+        pass
     return table.done()
 
 

@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
+from typing import TypeVar
 
 from swapconf.files.table_lines import (
     GARBLED,
@@ -26,6 +27,7 @@ from swapconf.files.table_lines import (
 )
 from swapconf.words.phrases import phrase
 
+T = TypeVar("T")
 KIB, MIB = 1024, 1024**2
 _NS = {"ns": 1, "us": 1000, "ms": 10**6}
 _NOTHING = frozenset({"", "N/A", "NA", "None", "nan", "null"})
@@ -108,6 +110,29 @@ def rows(path: str | Path, needed: Sequence[str], damage: Damage) -> Iterator[tu
             )
     if header is None:
         damage.add(TRUNCATED, phrase("the file is empty"))
+
+
+def each(
+    paths: Sequence[str | Path], needed: Sequence[str], parser: Callable[[Header], Callable[[Sequence[str]], T]]
+) -> Iterator[T]:
+    """What a parser, which is made for the header of each file, makes of its rows: of all slices of one table.
+
+    Either raises ValueError that says what is wrong. Raises SwapconfError, with a finding for each line that is wrong.
+    """
+    for path in paths:
+        damage = profiler_damage(path)
+        parse: Callable[[Sequence[str]], T] | None = None
+        for line, header, row in rows(path, needed, damage):
+            if parse is None:
+                with damage.at(1):
+                    parse = parser(header)
+            if parse is None:
+                break
+            made: list[T] = []
+            with damage.at(line):
+                made.append(parse(row))
+            yield from made
+        damage.refuse()
 
 
 def profiler_damage(path: str | Path) -> Damage:

@@ -11,11 +11,15 @@ from swapconf.timing.measurements import Measured
 from swapconf.words.phrases import phrase
 
 DETAILS, STATISTIC, VIEW = "kernel_details.csv", "op_statistic.csv", "trace_view.json"
+OUTPUT = "ASCEND_PROFILER_OUTPUT"
 
 
 def read(folder: str | Path) -> Measured:
-    """Any of the three files may be missing, but not all. Raises SwapconfError."""
-    details, statistic, view = (Path(folder) / name for name in (DETAILS, STATISTIC, VIEW))
+    """Of the folder of output, or the one above it. Any of the three files may be missing, but not all. Raises
+    SwapconfError."""
+    above = Path(folder)
+    output = above / OUTPUT if not any((above / name).exists() for name in (DETAILS, STATISTIC, VIEW)) else above
+    details, statistic, view = (output / name for name in (DETAILS, STATISTIC, VIEW))
     if not (details.exists() or statistic.exists() or view.exists()):
         damage = profiler_damage(folder)
         damage.add(

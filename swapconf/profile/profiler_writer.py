@@ -11,11 +11,9 @@ from pathlib import Path
 
 from swapconf.files.writing import refuse_links, replace_text
 from swapconf.profile import profiler_tables, trace_view_writer
-from swapconf.profile.profiler_folder import DETAILS, VIEW
+from swapconf.profile.profile_files import METADATA
+from swapconf.profile.profiler_folder import DETAILS, OUTPUT, VIEW
 from swapconf.profile.step_profile import StepProfile
-
-OUTPUT = "ASCEND_PROFILER_OUTPUT"
-METADATA = "profiler_metadata.json"
 
 
 def write(profile: StepProfile, parent: Path, now: datetime) -> Path:

@@ -20,6 +20,7 @@ from swapconf.files.opening import open_binary
 from swapconf.files.table_lines import GARBLED, HEADER, NOT_FOUND, Damage
 from swapconf.profile.profiler_csv import profiler_damage
 from swapconf.timing.measurements import Measured, MeasuredCopy
+from swapconf.upstream.device_kernels import is_between_stages
 from swapconf.words.phrases import phrase
 
 MAX_OBJECT_CHARS = 32 * 2**20  # of `traceEvents` in an object
@@ -31,11 +32,11 @@ _DIRECTIONS = ("device to host", "host to device")
 
 
 def read(path: str | Path) -> Measured:
-    """The copies of a file, and the average time of each kind of collective. Raises SwapconfError."""
+    """The copies of a file, and the average time of each kind of collective; of messages between stages the shortest,
+    as the others waited. Raises SwapconfError."""
     damage = profiler_damage(path)
     copies: list[MeasuredCopy] = []
-    total_us: dict[str, float] = {}
-    launches: dict[str, int] = {}
+    times_us: dict[str, list[float]] = {}
     for number, event in enumerate(_events(Path(path), damage)):
         if event.get("ph") != "X":
             continue
@@ -45,13 +46,16 @@ def read(path: str | Path) -> Measured:
             if copy is not None:
                 copies.append(copy)
             elif collective is not None:
-                name = collective[1]
-                total_us[name] = total_us.get(name, 0.0) + _positive(event.get("dur"), "dur")
-                launches[name] = launches.get(name, 0) + 1
+                times_us.setdefault(collective[1], []).append(_positive(event.get("dur"), "dur"))
         except ValueError as error:
             damage.add(GARBLED, phrase("event {number}: {reason}", number=number, reason=error))
     damage.refuse()
-    return Measured(copies=tuple(copies), average_us={name: total_us[name] / count for name, count in launches.items()})
+    return Measured(
+        copies=tuple(copies),
+        average_us={
+            name: min(times) if is_between_stages(name) else sum(times) / len(times) for name, times in times_us.items()
+        },
+    )
 
 
 def _events(path: Path, damage: Damage) -> Iterator[Mapping[str, Any]]:

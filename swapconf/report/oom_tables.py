@@ -5,10 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from swapconf.postmortem.held import HeldAtPeak, HeldBlock
+from swapconf.postmortem.held import BEFORE, HeldAtPeak, HeldBlock
 from swapconf.report.memory_tables import OUTSIDE, PrintedTable
 from swapconf.words.phrases import phrase, plural
 from swapconf.words.units import show_bytes
+
+UNTOLD = "-"
+NO_FAILURE = phrase(
+    "a table tells no failure, only what was allocated; the log of the run tells which allocation failed: "
+    "`swapconf oom LOG`"
+)
 
 
 def printed(held: HeldAtPeak) -> Iterator[PrintedTable]:
@@ -50,7 +56,7 @@ def _summary(held: HeldAtPeak) -> PrintedTable:
 
 def _block(block: HeldBlock) -> str:
     if block.layer < 0:
-        return phrase("{operator}, {size}", operator=block.name or "-", size=show_bytes(block.size_bytes))
+        return phrase("{operator}, {size}", operator=block.name or UNTOLD, size=show_bytes(block.size_bytes))
     return phrase(
         "{operator} of layer {layer}, {size}", operator=block.name, layer=block.layer, size=show_bytes(block.size_bytes)
     )
@@ -59,7 +65,11 @@ def _block(block: HeldBlock) -> str:
 def _shares(held: HeldAtPeak) -> PrintedTable:
     head = (phrase("at the peak"), phrase("bytes"), phrase("share"))
     rows = [
-        (phrase(name) if held.kind == "memory_block" else name, show_bytes(size), f"{size / held.peak_bytes:.1%}")
+        (
+            phrase(name) if held.kind == "memory_block" or name == BEFORE else name or UNTOLD,
+            show_bytes(size),
+            f"{size / held.peak_bytes:.1%}",
+        )
         for name, size in held.by_category
         if held.peak_bytes
     ]
@@ -77,7 +87,7 @@ def _blocks(held: HeldAtPeak) -> PrintedTable:
     head = (phrase("largest blocks"), phrase("bytes"), phrase("layer"), phrase("holds"), phrase("phase"))
     rows = [
         (
-            one.name,
+            one.name or UNTOLD,
             show_bytes(one.size_bytes),
             OUTSIDE if one.layer < 0 else str(one.layer),
             phrase(one.holds) if one.holds else "-",
@@ -90,10 +100,7 @@ def _blocks(held: HeldAtPeak) -> PrintedTable:
 
 
 def notes(held: HeldAtPeak) -> Iterator[str]:
-    yield phrase(
-        "a table tells no failure, only what was allocated; the log of the run tells which allocation failed: "
-        "`swapconf oom LOG`"
-    )
+    yield NO_FAILURE
     if held.kind == "memory_block":
         yield phrase("next: `swapconf plan train.yaml --budget 54GB` finds what to swap and to recompute")
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 
 from swapconf.config.config import Config, Dialect
-from swapconf.memory.beside_of_trace import communication_part, workspace_part
+from swapconf.memory.beside_of_trace import communication_part, symmetric_parts, workspace_part
 from swapconf.memory.whole_device import Beside, Part, PartName
 from swapconf.study.card import card_of
 from swapconf.timing import hardware
@@ -26,6 +26,7 @@ def beside(trace: Trace, config: Config | None, machine: Machine | None, environ
         parts=(
             workspace_part(trace, card_of(machine, config)),
             communication_part(trace, environment),
+            *symmetric_parts(trace, environment),
             *measured_parts(on, is_pynative=is_pynative),
         ),
         card_bytes=int(on.card["memory_gib"].value * GIB),

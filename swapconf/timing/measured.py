@@ -12,10 +12,10 @@ from math import log
 
 from swapconf.timing.cost import FigureOrigin
 from swapconf.timing.measurements import Measured, MeasuredCopy
-from swapconf.timing.seen import primitive_of_launch, seen_of
+from swapconf.timing.seen import seen_of
 from swapconf.trace.trace import Tensor
 from swapconf.trace.work import COPY, Attention, work
-from swapconf.upstream.device_kernels import kernel_of
+from swapconf.upstream.device_kernels import is_between_stages, kernel_of, primitive_of_launch
 
 Estimate = Callable[[str, tuple[Tensor, ...], tuple[Tensor, ...]], float]
 
@@ -36,7 +36,10 @@ class TimeTable:
                     shape = of_type[kernel_of(row.type)][row.inputs, row.outputs]
                     shape[0] += row.duration_us
                     shape[1] += modelled
-        self._kernel = {name: sum(map(_mean, parts.values())) for name, parts in of_kernel.items()}
+        self._kernel = {
+            name: sum(map(min if is_between_stages(name) else _mean, parts.values()))
+            for name, parts in of_kernel.items()
+        }
         self._seen = seen_of(measured.kernels)
         self._scale = {name: scale for name, shapes in of_type.items() if (scale := _scale(list(shapes.values())))}
         self._seen_types = frozenset(of_type)

@@ -11,7 +11,6 @@ one that is called like the primitive stands for all of them, with their time.
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,9 +22,8 @@ from statistics import median
 from swapconf.timing.measurements import Formats, MeasuredKernel
 from swapconf.trace.trace import Tensor
 from swapconf.trace.work import ASSIGNING, FLASH, FLASH_GRAD, Attention, attention_of
-from swapconf.upstream.device_kernels import kernel_of, plain
+from swapconf.upstream.device_kernels import kernel_of, plain, primitive_of_launch
 
-_LAUNCH = re.compile(r"/(\w+)-op\d+$")
 LEAST_US = 0.1  # less is a kernel that did nothing
 _FEW = 8  # elements; axes, sizes and flags have no more
 _ONE_BYTE = frozenset({"Bool", "Int8", "UInt8"})
@@ -149,12 +147,6 @@ def seen_of(kernels: Iterable[MeasuredKernel]) -> Seen:
         for key, shape in told.items()
     )
     return Seen().with_later(Seen(tuple(shapes)))
-
-
-def primitive_of_launch(name: str) -> str:
-    """That of ``Default/network/MatMul-op12``; "" where none is told."""
-    found = _LAUNCH.search(name)
-    return found[1] if found else ""
 
 
 def _led(rows: Sequence[MeasuredKernel]) -> dict[tuple[str, str], tuple[str, float]]:

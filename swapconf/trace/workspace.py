@@ -17,11 +17,13 @@ KIND = "WorkSpace"  # as the memory tracker calls such a block
 
 class Basis(Enum):
     """``trace``: MindSpore recorded it; ``public``: a formula of CANN's published sources, with the largest blocks that
-    they take where those depend on the card; ``assumed``: nothing public was found, a cautious rule stands in."""
+    they take where those depend on the card; ``assumed``: nothing public was found, a cautious rule stands in;
+    ``unknown``: several kernels in one that no rule is known for, so that what stands in is the least."""
 
     TRACE = "trace"
     PUBLIC = "public"
     ASSUMED = "assumed"
+    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,12 +45,14 @@ class Workspace:
         event: Int64 [n], of the task that it belongs to.
         size_bytes: Int64 [n], as asked for.
         rule: Uint8 [n], index into ``rules``.
+        unknown: Primitives of launches that need an amount that is not known; what counts for them is the least.
     """
 
     event: NDArray[np.int64]
     size_bytes: NDArray[np.int64]
     rule: NDArray[np.uint8]
     rules: tuple[Rule, ...]
+    unknown: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.event)

@@ -15,6 +15,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+_LAUNCH = re.compile(r"/(\w+)-op\d+$")
+_BETWEEN_STAGES = frozenset({"batchisendirecv", "batchsendrecv", "irecv", "isend", "receive", "recv", "send"})
 _DECORATION = re.compile(r"^(?:hcom_?|aclnn|inner_?)|(?:v\d+|_+)$")
 # by the kernel's type, primitives and types that are that kernel; `D` ended the types whose shapes were compiled in
 _CALLED_OTHERWISE: Mapping[str, str] = {
@@ -64,3 +66,15 @@ def kernel_of(name: str) -> str:
     """One name for a kernel, whether a primitive, a function or a type of the device is given."""
     known = plain(name)
     return _KERNEL.get(known, known)
+
+
+def is_between_stages(name: str) -> bool:
+    """Whether a type, or a kernel of MindSpore, is a message between two ranks: what it takes beyond the shortest of
+    its kind is waiting for the other one."""
+    return plain(primitive_of_launch(name) or name) in _BETWEEN_STAGES
+
+
+def primitive_of_launch(name: str) -> str:
+    """That of ``Default/network/MatMul-op12``; "" where none is told."""
+    found = _LAUNCH.search(name)
+    return found[1] if found else ""

@@ -10,6 +10,7 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from shutil import rmtree
 from typing import Any
@@ -28,7 +29,16 @@ from swapconf.memory import view
 from swapconf.memory.trace_lifetimes import lifetimes
 from swapconf.postmortem import run_log
 from swapconf.postmortem.answer import answer
-from swapconf.profile import kernel_details, memory_record, operator_memory, trace_view
+from swapconf.profile import (
+    kernel_details,
+    leak_dump,
+    measured_step,
+    memory_record,
+    operator_memory,
+    static_memory,
+    step_trace,
+    trace_view,
+)
 from swapconf.report import explanation, oom_text
 from swapconf.report import findings_text as report
 from swapconf.study.study import study_document
@@ -296,6 +306,12 @@ TARGETS: dict[str, Target] = {
     "trace": trace,
     "operator_memory": reader(operator_memory.read, "operator_memory.csv"),
     "memory_record": reader(memory_record.read, "memory_record.csv"),
+    "npu_mem": reader(memory_record.read_device, "npu_mem.csv"),
+    "npu_module_mem": reader(memory_record.read_modules, "npu_module_mem.csv"),
+    "static_op_mem": reader(static_memory.read, "static_op_mem.csv"),
+    "memscope_dump": reader(leak_dump.read, "memscope_dump.csv"),
+    "step_trace_time": reader(step_trace.read, "step_trace_time.csv"),
+    "measured_steps": reader(partial(measured_step.read, measured_step.KERNELS), "kernel_details.csv"),
     "kernel_details": calibrated_kernels,
     "op_statistic": reader(kernel_details.read_statistic, "op_statistic.csv"),
     "trace_view": reader(trace_view.read, "trace_view.json"),

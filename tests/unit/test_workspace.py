@@ -52,6 +52,7 @@ def test_every_rule_tells_its_source_and_an_assumption_says_that_there_is_none()
         assert rule.formula
         assert rule.source
         assert ("no public source" in rule.source) == (rule.basis is Basis.ASSUMED)
+        assert rule.formula.startswith("not known") == (rule.basis is Basis.UNKNOWN)
         if rule.basis is Basis.ASSUMED:
             assert rule.formula.startswith("at most")
         else:

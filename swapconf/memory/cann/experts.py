@@ -11,7 +11,12 @@ def permute_bytes(inputs: Tensors, outputs: Tensors, card: Card) -> int:
 
 
 def route_bytes(inputs: Tensors, outputs: Tensors, card: Card) -> int:
-    """Two words more for each choice, to scatter."""
+    """A word more for each choice, to scatter."""
+    return permute_bytes(inputs, outputs, card) + FLOAT_BYTES * _choices(inputs, outputs)
+
+
+def route_v2_bytes(inputs: Tensors, outputs: Tensors, card: Card) -> int:
+    """Two words more for each choice; cores wait by two words each."""
     return SYSTEM_BYTES + 32 * _choices(inputs, outputs) + 2 * FLOAT_BYTES * card.vector_cores
 
 
