@@ -13,7 +13,7 @@ RULE = "two-dialects"
 PYNATIVE_SECTIONS = ("swap", "recompute", "recompute_comm")
 GRAPH_SECTIONS = ("swap_config", "recompute_config")
 # sections that only the PyNative trainer knows (mindformers 2.0.0, pynative/config/config.py, TrainConfig)
-_PYNATIVE_ONLY = ("training", "parallelism")
+PYNATIVE_ONLY = ("training", "parallelism")
 # canonical key -> the names that mindformers gives it in model_config; the converters of 1.9.0 refuse the second
 MCORE_SWAP_KEYS = {
     "swap": ("swap", "cpu_offloading"),
@@ -40,7 +40,7 @@ def dialect_of(document: Document, *, legacy: bool) -> Dialect:
     root = document.root.entries
     graph = next(_graph_entries(document), None)
     native = any(name in root and is_pynative_section(root[name]) for name in PYNATIVE_SECTIONS)
-    if any(name in root for name in _PYNATIVE_ONLY) or (graph is None and native):
+    if any(name in root for name in PYNATIVE_ONLY) or (graph is None and native):
         return Dialect.PYNATIVE
     return Dialect.MCORE if not legacy and mcore_entries(document) else Dialect.LEGACY
 
@@ -74,7 +74,7 @@ def clashes(document: Document, dialect: Dialect) -> Iterator[Finding]:
         for name, entry in document.root.entries.items()
         if name in PYNATIVE_SECTIONS and is_pynative_section(entry)
     ]
-    sign = next((name for name in _PYNATIVE_ONLY if name in document.root.entries), None)
+    sign = next((name for name in PYNATIVE_ONLY if name in document.root.entries), None)
     if dialect is Dialect.PYNATIVE and sign is not None:
         yield from _graph_sections_in_pynative(document, sign)
         return

@@ -13,12 +13,12 @@ from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any
 
+from swapconf.config.dialects import GRAPH_SECTIONS, PYNATIVE_ONLY, PYNATIVE_SECTIONS
 from swapconf.config.nodes import Document, from_plain
 from swapconf.config.yaml_document import parse, parse_value, read_text
 from swapconf.words.findings import SwapconfError
 from swapconf.words.phrases import phrase
 
-_OURS = ("swap_config", "recompute_config")
 _MOST_NAMES = 12
 _ABSENT = object()
 
@@ -100,7 +100,8 @@ def _pairs(words: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 def _override(values: dict[str, Any], path: list[str], text: str) -> bool:
     """Whether it is one; what is none, the script has to judge."""
-    meant = get_close_matches(path[0], _OURS, n=1, cutoff=0.8) if path[0] not in {*values, *_OURS} else []
+    ours = _ours(values)
+    meant = get_close_matches(path[0], ours, n=1, cutoff=0.8) if path[0] not in {*values, *ours} else []
     if meant:
         raise ValueError(
             phrase(
@@ -139,7 +140,7 @@ def _change(values: dict[str, Any], change: str) -> str:
             phrase("'{change}': the value cannot be read: {problem}", change=change, problem=error.findings[0].message)
         ) from None
     node: Any = values
-    if text and len(path) > 1 and path[0] in _OURS:
+    if text and len(path) > 1 and path[0] in _ours(values):
         node.setdefault(path[0], {})
     for depth, step in enumerate(path[:-1]):
         if step not in node:
@@ -148,7 +149,7 @@ def _change(values: dict[str, Any], change: str) -> str:
                     "'{change}': the file has no section `{section}`; {hint}",
                     change=change,
                     section=".".join(path[: depth + 1]),
-                    hint=_sections(node, path[:depth], step),
+                    hint=_sections(node, path[:depth], step, () if depth else _ours(values)),
                 )
             )
         node = node[step]
@@ -175,16 +176,21 @@ def _change(values: dict[str, Any], change: str) -> str:
     return name
 
 
+def _ours(values: dict[str, Any]) -> tuple[str, ...]:
+    """The sections that swapconf is about, in the form of these values."""
+    return PYNATIVE_SECTIONS if any(name in values for name in PYNATIVE_ONLY) else GRAPH_SECTIONS
+
+
 def _keys(node: dict[str, Any], name: str) -> str:
     if close := get_close_matches(name, map(str, node), n=1):
         return phrase("`{name}` was probably meant", name=close[0])
     return phrase("drop the option")
 
 
-def _sections(node: dict[str, Any], above: list[str], step: str) -> str:
-    """What was probably meant by the name of a section, else which there are."""
+def _sections(node: dict[str, Any], above: list[str], step: str, ours: tuple[str, ...]) -> str:
+    """What was probably meant by the name of a section, else which there are. ``ours``: need not be there to be."""
     known = [key for key, value in node.items() if isinstance(value, dict)]
-    if close := get_close_matches(step, [*known, *(() if above else _OURS)], n=1):
+    if close := get_close_matches(step, [*known, *ours], n=1):
         return phrase("`{name}` was probably meant", name=".".join([*above, close[0]]))
     if not known:
         return phrase("there is none at that place")

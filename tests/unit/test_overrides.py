@@ -148,6 +148,16 @@ def test_an_override_makes_the_section_that_the_file_lacks_as_mindformers_does(
     assert document.root.plain()["recompute_config"] == {"recompute": [0]}  # type: ignore[index,call-overload]
 
 
+def test_an_override_makes_the_section_of_the_form_that_the_yaml_has(tmp_path: Path) -> None:
+    native = tmp_path / "native.yaml"
+    native.write_text("training: {local_batch_size: 1}\n")
+    document = overrides.read(["--config", str(native)], ["recompute.mode=full", "swap.enable=True"])
+    assert document is not None
+    assert document.root.plain()["recompute"] == {"mode": "full"}  # type: ignore[index,call-overload]
+    with pytest.raises(ValueError, match="no section `recomputes`; `recompute` was probably meant"):
+        overrides.read(["--config", str(native)], ["recomputes.mode=full"])
+
+
 def test_of_a_section_that_is_not_there_nothing_is_left_out(file: str) -> None:
     with pytest.raises(ValueError, match="the file has no section `recompute_config`"):
         overrides.read(["--config", file], ["recompute_config.recompute="])

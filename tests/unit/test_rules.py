@@ -102,6 +102,7 @@ def model(**settings: Any) -> dict[str, Any]:
             None,
             None,
         ),
+        ({"recompute_config": {"select_recompute": [r"feed_forward\.w1\.activation"]}}, "recompute-nothing", "warning"),
         ({"recompute_config": {"select_recompute": {"feed_forward": True}}}, None, None),
         ({"recompute_config": {"select_comm_recompute": {"feed_forward": True}}}, "recompute-void", "warning"),
         ({"recompute_config": {"recompute": True, "mp_comm_recompute": False}}, "plain-mindformers-differs", "warning"),

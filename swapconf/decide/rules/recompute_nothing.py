@@ -2,9 +2,10 @@ r"""recompute-nothing: select_recompute of operators that recompute nothing.
 
 A recomputed operator matters only when the backward pass reads its output, directly or through further recomputed
 operators. On the legacy Llama the built-in patterns of ``select_recompute: True`` recompute nothing, because a reshape
-owns the saved tensor (measured: no extra kernel, peak unchanged), while the log says "Set select recompute". So it is
-with flash attention or a norm by itself where the model is compiled without lazy inline: one stage, no gradient
-accumulation, no swap.
+owns the saved tensor (measured: no extra kernel, peak unchanged), while the log says "Set select recompute"; so it is
+with an activation that is a cell of its own before a reshape, such as ``feed_forward\.w1\.activation`` or a fused
+``mlp\.activation_func``. So it is, too, with flash attention or a norm by itself where the model is compiled without
+lazy inline: one stage, no gradient accumulation, no swap.
 
 Fails on Llama: ``select_recompute: True``. Passes: ``{'feed_forward\.mul': True, 'feed_forward\.w2\.reshape': True}``.
 """
@@ -96,9 +97,12 @@ def _chosen(case: Case, template: LayerTemplate) -> set[str]:
 
 
 def _verdicts(pattern: str, chosen: set[str], template: LayerTemplate) -> Iterator[bool]:
-    """Per selected operator, whether its recompute has an effect; a cell always counts as effective."""
+    """Per selected operator, whether its recompute has an effect. A cell may run more than the catalog names, as a
+    rotary embedding does, and counts as effective, unless it is made for a single primitive: an activation."""
     for path in operators(pattern, template):
-        yield template.by_path[path].kind == "cell" or _matters(path, chosen, template, set())
+        inner = primitives_below(path, template)
+        is_judged = template.by_path[path].kind == "primitive" or (len(inner) == 1 and inner[0].executed is True)
+        yield not is_judged or _matters(inner[0].path, chosen, template, set())
 
 
 def _matters(path: str, chosen: set[str], template: LayerTemplate, seen: set[str]) -> bool:
