@@ -16,7 +16,7 @@ from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, format_option, go_
 from swapconf.cli.complete import FILE
 from swapconf.cli.help import Command
 from swapconf.files.log_pool import MOST_JOBS
-from swapconf.words.phrases import phrase, plural
+from swapconf.words.phrases import phrase, plural, show
 from swapconf.words.units import parse_bytes, show_bytes
 
 if TYPE_CHECKING:
@@ -111,6 +111,8 @@ def _tell_log(path: Path, asked: _Asked, form: str) -> int:
         say(phrase("{file} cannot be read ({reason})", file=file, reason=reason), err=True)
     for file in log.packed:
         say(phrase("{file} is compressed and was not read", file=file), err=True)
+    if not log.is_memory and log.endings:
+        return _tell_ending(log, form)
     if not log.failures:
         return _tell_nothing(path, log, form)
     found = answer(log, config=asked.file or "", set_memory=set_memory, budget=asked.budget)
@@ -151,33 +153,74 @@ def _tell_nothing(path: Path, log: RunLog, form: str) -> int:
         if not log.num_logs:
             say(phrase("{folder}: there is no log here (*.log)", folder=path), err=True)
         return EXIT_UNREADABLE
+    from swapconf.report.ending_text import strange_figures
     from swapconf.report.oom_text import endings
 
+    strange = list(strange_figures(log))
     if form == "json":
-        record = {"kind": "log", "failure": None, "ended": list(log.ended), "attempts": len(log.tried)}
+        record = {
+            "kind": "log",
+            "failure": None,
+            "ended": [],
+            "endings": [],
+            "attempts": len(log.tried),
+            "strange_figures": [show(line) for line in strange],
+        }
         click.echo(json.dumps(record, indent=2))
         return EXIT_ERRORS
     say(
         phrase(
-            "{path}: no failed allocation is told in {logs} of {size}",
+            "{path}: no failed allocation is told in {logs} of {size}, and nothing else that ends a run",
             path=path,
             logs=plural(log.num_logs, "{count} log", "{count} logs"),
             size=show_bytes(log.size_bytes),
         )
     )
-    for line in endings(log):
+    for line in (*endings(log), *strange):
+        say(line)
+    return EXIT_ERRORS
+
+
+def _tell_ending(log: RunLog, form: str) -> int:
+    """A run that something else than memory ended first."""
+    from swapconf.cli.tables import print_rows
+    from swapconf.postmortem.advice import advice
+    from swapconf.report.ending_text import advice_table, ending_table, endings_as_records, strange_figures
+
+    strange = list(strange_figures(log))
+    if form == "json":
+        names = dict.fromkeys(name for one in log.endings for name in one.messages)
+        record = {
+            "kind": "log",
+            "failure": None,
+            "ended": list(names),
+            "endings": endings_as_records(log),
+            "silent_ranks": [one.rank for one in log.silent],
+            "attempts": len(log.tried),
+            "remedies": [show(text) for text in advice(log.endings[0])],
+            "strange_figures": [show(line) for line in strange],
+        }
+        click.echo(json.dumps(record, indent=2))
+        return EXIT_ERRORS
+    print_rows(*ending_table(log))
+    click.echo()
+    print_rows(*advice_table(log.endings[0]))
+    for line in strange:
         say(line)
     return EXIT_ERRORS
 
 
 def _print(log: RunLog, found: Answer) -> None:
     from swapconf.cli.tables import print_rows
+    from swapconf.report.ending_text import strange_figures
     from swapconf.report.oom_text import failure_table, remedies_table
 
     print_rows(*failure_table(log, found))
     click.echo()
     print_rows(*remedies_table(found))
     click.echo()
+    for line in strange_figures(log):
+        say(line)
 
 
 def _print_json(log: RunLog, found: Answer, baseline: Path | None) -> int:
