@@ -64,10 +64,10 @@ def command(
 ) -> None:
     """Compare what the worker logs below LOGDIR say with what the YAML decides for each rank.
 
-    After a run: did every rank do what the YAML says, did it stay below the predicted peak, and did it end as it should?
-    It reads the logs of msrun (worker_RANK.log) and of mindformers (rank_RANK/info.log) with their rotated parts, of
-    runs with swapconf or without it, in graph mode or in PyNative mode. Of a run that died it tells what ended it and
-    on which rank first, beside what was decided; `swapconf oom` tells more.
+    After a run: did every rank do what the YAML says, did it stay below the predicted peak, and end as it should? It
+    reads the logs of msrun (worker_RANK.log) and of mindformers (rank_RANK/info.log) with their rotated parts, of runs
+    with swapconf or without it, in graph mode or in PyNative mode. Of a run that died it tells what ended it and on
+    which rank first, beside what was decided; `swapconf oom` tells more.
 
     \b
     swapconf verify output/msrun --config train.yaml
@@ -75,8 +75,8 @@ def command(
     swapconf verify output/msrun --config train.yaml --predicted predicted.json --slack 2GB
 
     Exit codes: 0 every rank agrees; 1 the log of a rank lacks a line, differs, or has a swap without effect, a peak is
-    higher than predicted, or a rank died; 2 a file or folder could not be read, the YAML decides nothing to compare with, or the
-    command line is wrong.
+    higher than predicted, or a rank died; 2 a file or folder could not be read, the YAML decides nothing to compare
+    with, or the command line is wrong.
     """
     from swapconf.config import overrides
     from swapconf.config.config import Dialect

@@ -20,11 +20,12 @@ _ROUNDED_GIB = 2**24  # torch_npu gives GiB with two decimals
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Figures:
-    """In bytes; None is not told. ``limit``: what the pool may take; ``pool``: what it had taken at one time, and then
-    ``in_use`` of it, and ``free`` of the card."""
+    """In bytes; None is not told. ``summed_peak``: of all cards of a process together; ``limit``: what the pool may
+    take; ``pool``: what it had taken at one time, and then ``in_use`` of it, and ``free`` of the card."""
 
     used_peak: int | None = None
     mapped_peak: int | None = None
+    summed_peak: int | None = None
     limit: int | None = None
     device: int | None = None
     pool: int | None = None
@@ -77,6 +78,15 @@ def _above(found: Figures) -> Iterator[tuple[str, str]]:
                 limit=show_bytes(found.limit),
             ),
             of_no_card,
+        )
+    if _is_above(found.summed_peak, found.device, _ROUNDED_GIB):
+        yield (
+            phrase(
+                "memory(GiB) tells {peak} of a card of {device}",
+                peak=show_bytes(found.summed_peak),
+                device=show_bytes(found.device),
+            ),
+            phrase("ms-swift adds up all cards that a process sees: divide it by their number"),
         )
     if _is_above(found.limit, found.device):
         yield (

@@ -141,8 +141,10 @@ def _comm_setting(ending: Ending) -> Iterator[str]:
 
 
 def _cluster(ending: Ending) -> Iterator[str]:
-    if node := ending.word("node"):
-        yield phrase("look at the log of {node} first: it ended, or hung, before the others missed it", node=node)
+    if ending.awaited is not None:
+        yield phrase(
+            "look at the log of rank {rank} first: it ended, or hung, before the others missed it", rank=ending.awaited
+        )
     yield _OTHER_LOGS
 
 
@@ -213,8 +215,8 @@ def _stopped(ending: Ending) -> Iterator[str]:
 
 
 def _exited(ending: Ending) -> Iterator[str]:
-    if (rank := ending.number("remote")) is not None:
-        yield phrase("look at the log of rank {rank}, which ended first", rank=rank)
+    if ending.rank is not None:
+        yield phrase("look at the log of rank {rank}, which ended first", rank=ending.rank)
     yield phrase("a launcher does not tell why: give the folder of the logs of all ranks to `swapconf oom`")
 
 

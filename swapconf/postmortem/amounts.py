@@ -30,6 +30,11 @@ def small_number(text: bytes) -> int | None:
     return int(text) if text.isdigit() and len(text) < 7 else None
 
 
+def gib_bytes(text: bytes) -> int:
+    """``91.97`` GiB -> bytes."""
+    return round(float(text) * GIB)
+
+
 def signed_number(text: bytes) -> int | None:
     """The code that a process ended with."""
     return int(text)

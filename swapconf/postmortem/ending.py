@@ -51,6 +51,12 @@ class Ending:
     process: Process = field(default_factory=Process)
     text: str = ""
 
+    @property
+    def awaited(self) -> int | None:
+        """The rank that this one waited for, or missed; None where it is not told."""
+        node = self.word("node")
+        return int(node) if node.isdecimal() else self.number("remote")
+
     def word(self, name: str) -> str:
         value = self.values.get(name)
         return value if isinstance(value, str) else ""

@@ -195,6 +195,9 @@ _PROGRAM = (
         "mindformers 1.9.0, core/callback/callback.py",
         Family.VALUES,
     ),
+    _system(
+        "nan-rank", "Rank {rank:id}: found NaN in {detail:line}", "alibaba/Pai-Megatron-Patch issue 366", Family.VALUES
+    ),
     _system("nan-megatron", "found NaN in {detail:line}", "alibaba/Pai-Megatron-Patch issue 366", Family.VALUES),
     _system("python", "Error: {detail:line}", "Python, behind a traceback", Family.PYTHON),
     _system("python-exception", "Exception: {detail:line}", "Python, behind a traceback", Family.PYTHON),
@@ -211,7 +214,7 @@ _LAUNCHERS = (
     _system(
         "first-failure",
         "Root Cause (first observed failure):{:line}\n{:line}\n{:line}\n{:line}\n"
-        "{:gap}rank{:blank}: {remote:id} {:line}\n{:gap}exitcode{:blank}: {exit:signed} ",
+        "{:gap}rank{:blank}: {rank:id} {:line}\n{:gap}exitcode{:blank}: {exit:signed} ",
         "torch/distributed/elastic; vllm-project/speculators issue 1115",
     ),
     _system(

@@ -18,6 +18,8 @@ from swapconf.postmortem.who import Who, marker_of
 NEAR_BYTES = 2**14  # messages about one end are not further apart
 END_BYTES = 2**18  # an exception of Python further from the end of a log was caught
 _MOST_NOTES = 64
+FIRST = "first-failure"  # a launcher's word for who ended first
+_OF_ALL = ("sigkill", "sigterm", "sigsegv", "sigabrt")  # what it tells of each process, before
 _SIGKILL, _SIGTERM, _CRASHES = -9, -15, (-4, -6, -7, -8, -11)
 _LEVEL = re.compile(rb"^.{0,80}?(?:\[(?:WARNING|INFO|DEBUG|EVENT|TRACE)\]| - (?:WARNING|INFO|DEBUG) - )")
 _CLASS = re.compile(rb"(?:^|[\s\]>:)])((?:[A-Za-z_]\w{0,60}\.){0,8}[A-Z]\w{0,60}(?:Error|Exception))(?::|$)")
@@ -80,6 +82,15 @@ class EndNotes:
                 _Note(hit=hit.let_go(), family=family, time=time_of(hit), values=values, process=process_of(hit))
             )
 
+    def absorb(self, other: EndNotes) -> None:
+        """Take what stands beside one's own, of lines that bear no rank."""
+        self._notes = sorted([*self._notes, *other._notes], key=lambda one: one.at)
+        other._notes = []
+
+    def distance(self, other: EndNotes) -> int | None:
+        """In bytes between messages of both; None where one of them has none."""
+        return min((abs(mine.at - its.at) for mine in self._notes for its in other._notes), default=None)
+
     def ending(self, who: Who, size_bytes: int) -> Ending | None:
         """``size_bytes``: of the log."""
         chosen = self._chosen(size_bytes)
@@ -88,9 +99,9 @@ class EndNotes:
         about = [one for one in self._notes if one is chosen or abs(one.at - chosen.at) <= NEAR_BYTES]
         about = [chosen, *(one for one in about if one is not chosen and _tells_of(one, chosen))]
         values = {name: value for one in reversed(about) for name, value in one.values.items()}
-        device = values.get("device")
+        device, rank = values.get("device"), values.get("rank")
         return Ending(
-            rank=who.rank,
+            rank=rank if who.rank is None and isinstance(rank, int) else who.rank,
             device=device if isinstance(device, int) else who.device,
             family=_family(chosen.family, values),
             path=chosen.hit.place.path,
@@ -108,10 +119,12 @@ class EndNotes:
     def _chosen(self, size_bytes: int) -> _Note | None:
         """The first of those that are nearest to a cause. What a process does in its last moments counts where
         nothing else is told, and a message without a word of its own only where no other one stands beside it."""
-        exact = [one for one in self._notes if not one.family.is_generic]
+        told = {one.hit.message.name for one in self._notes}
+        notes = [one for one in self._notes if FIRST not in told or one.hit.message.name not in _OF_ALL]
+        exact = [one for one in notes if not one.family.is_generic]
         known = [
             one
-            for one in self._notes
+            for one in notes
             if not one.family.is_generic
             or (
                 all(abs(one.at - other.at) > NEAR_BYTES for other in exact)
@@ -123,7 +136,7 @@ class EndNotes:
 
 def _tells_of(one: _Note, chosen: _Note) -> bool:
     """Whether a message that stands near adds to what another one tells."""
-    return one.family is chosen.family or one.family.is_generic or one.family is Family.KERNEL
+    return one.family is chosen.family or one.family in (Family.TASK, Family.KERNEL)
 
 
 def _of_values(values: Mapping[str, Value]) -> Family | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from swapconf.postmortem.cause import Cause, diagnose
@@ -30,9 +30,15 @@ class Heads:
     is_memory: bool
 
 
-def of_ranks(failures: Sequence[Failure], endings: Sequence[Ending], alive_at: dict[int | None, int]) -> Heads:
-    """``failures``: in order. ``alive_at``: where the log of a rank tells of its last step, in bytes."""
-    ordered = tuple(sorted(endings, key=_order(endings)))
+def of_ranks(
+    failures: Sequence[Failure],
+    endings: Sequence[Ending],
+    alive_at: Mapping[int | None, int],
+    named: Set[int | None] = frozenset(),
+) -> Heads:
+    """``failures``: in order. ``alive_at``: where the log of a rank tells of its last step, in bytes. ``named``: whom a
+    launcher saw end first."""
+    ordered = tuple(sorted(endings, key=_order(endings, named)))
     died = tuple(one for one in failures if _died_of_it(one, ordered, alive_at))
     if not died:
         return Heads(failures=(), endings=ordered, is_memory=False)
@@ -40,9 +46,8 @@ def of_ranks(failures: Sequence[Failure], endings: Sequence[Ending], alive_at: d
     return Heads(failures=died, endings=rest, is_memory=not _came_before(rest, died[0]))
 
 
-def _order(endings: Sequence[Ending]) -> Callable[[Ending], tuple[int, bool, str, int]]:
+def _order(endings: Sequence[Ending], named: Set[int | None]) -> Callable[[Ending], tuple[int, bool, str, int]]:
     """By what is nearer to a cause; then whom a launcher saw end first; then by time, where each tells one."""
-    named = {rank for one in endings if one.family.role is Role.TOLD and (rank := one.number("remote")) is not None}
     is_timed = all(one.time for one in endings)
 
     def key(one: Ending) -> tuple[int, bool, str, int]:
@@ -52,7 +57,7 @@ def _order(endings: Sequence[Ending]) -> Callable[[Ending], tuple[int, bool, str
     return key
 
 
-def _died_of_it(failure: Failure, endings: Sequence[Ending], alive_at: dict[int | None, int]) -> bool:
+def _died_of_it(failure: Failure, endings: Sequence[Ending], alive_at: Mapping[int | None, int]) -> bool:
     """Whether the rank did no step after it and then ended in another way; where it did, somebody caught the failure,
     as while the largest batch that fits is looked for."""
     own = [one for one in endings if one.rank == failure.rank and one.path == failure.path]
@@ -83,5 +88,5 @@ def _came_before(endings: Sequence[Ending], failure: Failure) -> bool:
 def waited_for(endings: Sequence[Ending]) -> tuple[int, ...]:
     """The ranks that others waited for in vain and that did not wait themselves."""
     waiting = {one.rank for one in endings if one.family.role is Role.WAITS}
-    found = {one.number("remote") for one in endings if one.family.role is Role.WAITS}
+    found = {one.awaited for one in endings if one.family.role is Role.WAITS}
     return tuple(sorted(rank for rank in found if rank is not None and rank not in waiting))

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from swapconf.memory.figures import Figures
+from swapconf.postmortem.ends import NEAR_BYTES as NEAR_END_BYTES
 from swapconf.postmortem.ends import EndNotes
 from swapconf.postmortem.failure import Failure, Frame
 from swapconf.postmortem.hit_context import frames, is_warning, process_of, text_of, time_of
@@ -26,6 +27,7 @@ _LIMITS = (
     "reserved_others",
     "used_peak",
     "mapped_peak",
+    "summed_peak",
 )  # hold for all of a log
 _MOST_KNOWN, _MOST_RECENT, _MOST_RANKS = 256, 16, 10_000
 _RANK = re.compile(rb"RankID:(\d{1,6})\b")
@@ -170,6 +172,7 @@ class RankNotes:
         return Figures(
             used_peak=size("used_peak"),
             mapped_peak=size("mapped_peak"),
+            summed_peak=size("summed_peak"),
             limit=size("limit"),
             device=size("device_total"),
             pool=size("pool_total"),
@@ -185,7 +188,16 @@ def by_rank(hits: Iterable[Hit], rank: int | None) -> dict[Who, RankNotes]:
     for hit in hits:
         who = whose.of(hit)
         notes.setdefault(who if who in notes or len(notes) < _MOST_RANKS else Who(rank=rank), RankNotes()).take(hit)
+    if Who() in notes:
+        _share_out(notes[Who()].ends, [one.ends for who, one in notes.items() if who != Who()])
     return notes
+
+
+def _share_out(untold: EndNotes, others: list[EndNotes]) -> None:
+    """A report may begin with lines that bear no rank, beside others that do."""
+    near = [(distance, one) for one in others if (distance := one.distance(untold)) is not None]
+    if near and min(near, key=lambda pair: pair[0])[0] <= NEAR_END_BYTES:
+        min(near, key=lambda pair: pair[0])[1].absorb(untold)
 
 
 def _framework(told: Framework, traceback: tuple[Frame, ...]) -> Framework:
@@ -206,7 +218,7 @@ def _tensor(values: dict[str, Value]) -> int | None:
 def _limits(values: dict[str, Value], known: dict[str, Value]) -> dict[str, Value]:
     """The last word counts, but of peaks the highest."""
     found = {name: value for name, value in values.items() if name in _LIMITS}
-    for name in ("used_peak", "mapped_peak"):
+    for name in ("used_peak", "mapped_peak", "summed_peak"):
         before, now = known.get(name), found.get(name)
         if isinstance(before, int) and isinstance(now, int):
             found[name] = max(before, now)

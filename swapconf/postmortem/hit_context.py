@@ -39,8 +39,13 @@ def frames(hit: Hit) -> tuple[Frame, ...]:
 
 
 def time_of(hit: Hit) -> str:
-    """The last time of day that was printed, in one form, so that logs can be compared."""
-    match = _TIME.search(hit.line) or next(iter(list(_TIME.finditer(hit.before[-_TIME_BYTES:]))[::-1]), None)
+    """The last time of day that was printed, in one form, so that logs can be compared; torch_npu prints it with the
+    process, below a message."""
+    match = _TIME.search(hit.line)
+    if match is None and b" (PID:" in hit.below:
+        match = _TIME.search(hit.below)
+    if match is None:
+        match = next(iter(list(_TIME.finditer(hit.before[-_TIME_BYTES:]))[::-1]), None)
     if match is None:
         return ""
     day, time, part = (text.decode() if text else "" for text in match.groups())

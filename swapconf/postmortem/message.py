@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 
-from swapconf.postmortem.amounts import scaled_bytes, signed_number, small_number, whole_bytes
+from swapconf.postmortem.amounts import gib_bytes, scaled_bytes, signed_number, small_number, whole_bytes
 from swapconf.postmortem.cann_modules import module_name
 from swapconf.postmortem.families import Family
 
@@ -38,6 +38,7 @@ VALUES = {
     "eager_free": "bytes of the pool that were given back to be mapped again",
     "used_peak": "the most bytes that tensors held at once",
     "mapped_peak": "the most bytes that the pool held at once, fragments included",
+    "summed_peak": "the most that the pools of all cards of a process held, added up",
     "kernel": "the kernel, tensor or actor that asked",
     "planned": "bytes of a graph that was planned ahead, outside of the pool",
     "device_given": "bytes that the device gave, less than the pool asked",
@@ -85,6 +86,7 @@ KINDS: Mapping[str, Kind] = {
     "module": Kind(rb"\d{1,3}", module_name),
     "code": Kind(rb"\d{6}(?!\d)", small_number),
     "signed": Kind(rb"-?\d{1,6}", signed_number),
+    "gib": Kind(rb"\d{1,6}\.\d{1,6}", gib_bytes),
     "line": Kind(rb"[^\n]{0,300}", _text),
     "blank": Kind(rb"[ \t]{0,16}", _text),
     "beyond": Kind(rb"more than 1EB", _text),  # of the allocators of PyTorch: 2**60 bytes and more

@@ -218,6 +218,17 @@ _MINDSPORE_STATE = (
     ),
 )
 
+_TORCH_STATE = (
+    Message(
+        framework=Framework.TORCH_NPU,
+        name="swift",
+        says=Says.STATE,
+        form="'memory(GiB)': {summed_peak:gib}",
+        versions="4.x of ms-swift",
+        source="modelscope/ms-swift issue 9801: of all cards of a process together",
+    ),
+)
+
 _TORCH = (
     _torch(
         "npu",
@@ -372,7 +383,7 @@ _HELD = (
     ),
 )
 
-MESSAGES = (*_MINDSPORE_FAILED, *_MINDSPORE_TRIED, *_MINDSPORE_STATE, *_TORCH, *_CANN, *_HELD)
+MESSAGES = (*_MINDSPORE_FAILED, *_MINDSPORE_TRIED, *_MINDSPORE_STATE, *_TORCH_STATE, *_TORCH, *_CANN, *_HELD)
 
 # one of them stands in each message
 ANCHORS = (

@@ -13,6 +13,7 @@ from swapconf.files.log_pool import read_all
 from swapconf.files.opening import is_held_open, read_bytes
 from swapconf.memory.figures import Figures
 from swapconf.postmortem.ending import Ending, Steps
+from swapconf.postmortem.ends import FIRST
 from swapconf.postmortem.failure import Failure
 from swapconf.postmortem.first_cause import Heads, Silent, of_ranks
 from swapconf.postmortem.grouping import RankNotes, by_rank
@@ -141,7 +142,8 @@ def _heads(told: Sequence[_Told], failures: Sequence[Failure]) -> Heads:
         if ending.rank is not None:
             known[ending.rank] = ending
     alive_at = {rank: at for one in told for rank, _, at in one.alive}
-    return of_ranks(failures, endings, alive_at)
+    named = {ending.rank for one in told for ending in one.endings if FIRST in ending.messages}
+    return of_ranks(failures, endings, alive_at, named)
 
 
 def _silent(told: Sequence[_Told], heads: Heads) -> tuple[Silent, ...]:

@@ -54,6 +54,13 @@ class Hit:
         """What was printed before the line."""
         return self.buffer[max(0, self.begin - BEFORE_BYTES) : self.begin]
 
+    @property
+    def below(self) -> bytes:
+        """The next line, as far as it was read."""
+        at = self.begin + len(self.line) + 1
+        end = self.buffer.find(b"\n", at, at + WINDOW_BYTES)
+        return self.buffer[at : end if end >= 0 else at + WINDOW_BYTES]
+
     def let_go(self) -> Hit:
         """The same without what was read, which is large."""
         return Hit(

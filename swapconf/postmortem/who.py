@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from swapconf.files.log_folder import RANK_TAG, number
+from swapconf.postmortem.message import Framework
 from swapconf.postmortem.scan import Hit
 
 _SAME_BYTES = 4096  # only the first line of a message bears the rank
@@ -30,8 +31,10 @@ class Marker(NamedTuple):
 
 
 def marker_of(hit: Hit) -> Marker | None:
-    """The marker in the line of a message, or in the lines right above it."""
+    """The marker in the line of a message, or below one of torch_npu, or in the lines right above it."""
     found = _MARKER.search(hit.line)
+    if found is None and hit.message.framework is Framework.TORCH_NPU:
+        found = _MARKER.search(hit.below)
     if found is None:
         found = next(iter(list(_MARKER.finditer(hit.before[-_ABOVE_BYTES:]))[::-1]), None)
     return Marker(found[1], int(found[2]), int(found[3])) if found is not None else None

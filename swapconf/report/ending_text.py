@@ -20,11 +20,11 @@ from swapconf.words.units import runs, show_bytes
 _MOST_RANKS = 12
 _SECOND_RUN = "recompute_Default/"  # before the names of all kernels of a recomputed cell (MindSpore 2.9.0)
 # how a rank's end is told beside that of the one that began
-_BESIDE = {
+BESIDE = {
     Role.CAUSE: phrase("died, too"),
     Role.LINK: phrase("lost a link"),
     Role.WAITS: phrase("waited in vain for another rank"),
-    Role.STOPPED: phrase("were stopped"),
+    Role.STOPPED: phrase("stopped by a signal"),
     Role.TOLD: phrase("ended, as a launcher tells"),
 }
 
@@ -112,14 +112,16 @@ def _place(ending: Ending) -> str:
 
 def reasons(ending: Ending) -> str:
     """What CANN or Python says of it: code, reason, details."""
-    code, detail = ending.number("code"), ending.word("detail")
+    returned, detail = ending.number("code"), ending.word("detail")
     words = [ending.word("reason")]
-    if code is not None:
-        words = [f"{code}", CODES[code].text] if code in CODES else [f"{code}"]
-    if (remote := ending.number("remote")) is not None and ending.family.role is Role.WAITS:
-        detail = phrase("it waited for rank {rank}", rank=remote)
-    if (exit_code := ending.number("exit")) is not None:
-        detail = phrase("exit code {code}", code=exit_code)
+    if returned is not None:
+        words = [f"{returned}", CODES[returned].text] if returned in CODES else [f"{returned}"]
+    if ending.awaited is not None and ending.family.role is Role.WAITS:
+        detail = phrase("it waited for rank {rank}", rank=ending.awaited)
+    if (code := ending.number("exit")) is not None:
+        detail = phrase("signal {number}", number=-code) if code < 0 else phrase("exit code {code}", code=code)
+    if detail and ending.family is Family.VALUES:
+        detail = phrase("NaN or Inf in {what}", what=detail)
     named = joined(", ", [word for word in words if word])
     return joined(": ", [part for part in (named, detail) if part])
 
@@ -139,8 +141,10 @@ def of_memory(log: RunLog, ending: Ending) -> str:
     """What the person asked: is it memory, and would swap or recompute help?"""
     if ending.family.is_of_host_memory:
         return phrase("no allocation on the card failed; swap takes memory of the host, recompute does not")
-    if ending.family is Family.EXITED:
-        return phrase("not told; no failed allocation is in these logs")
+    if ending.family.role not in (Role.CAUSE, Role.LINK):
+        return phrase(
+            "not told: no allocation failed in these logs, but a rank that runs out of memory lets others end like this"
+        )
     peaks = (found for rank, found in log.figures if rank == ending.rank and found.limit and found.used_peak)
     if (found := next(peaks, None)) is not None and not list(impossible(found)):
         return phrase(
@@ -157,10 +161,9 @@ def of_memory(log: RunLog, ending: Ending) -> str:
 def beside(endings: Sequence[Ending]) -> Iterator[str]:
     """How the other ranks ended, those of one kind together."""
     for role in Role:
-        of_role = [one for one in endings if one.family.role is role]
-        ranks = runs(one.rank for one in of_role if one.rank is not None)
-        if ranks:
-            yield phrase("ranks {ranks} {what}", ranks=_listed(ranks), what=_BESIDE[role])
+        of_role = [one.rank for one in endings if one.family.role is role and one.rank is not None]
+        if of_role:
+            yield phrase("{ranks} {what}", ranks=_ranks(of_role), what=BESIDE[role])
 
 
 def _suspects(log: RunLog, first: Ending) -> Iterator[str]:
@@ -173,7 +176,7 @@ def _suspects(log: RunLog, first: Ending) -> Iterator[str]:
         )
     known = {one.rank for one in log.silent}
     if missing := [rank for rank in waited_for(log.endings) if rank not in known]:
-        yield phrase("ranks {ranks} were waited for, and have no log here", ranks=_listed(runs(missing)))
+        yield phrase("no log here tells of {ranks}, for which others waited", ranks=_ranks(missing))
 
 
 def _silent(one: Silent) -> str:
@@ -182,8 +185,10 @@ def _silent(one: Silent) -> str:
     return phrase("rank {rank} (after step {step})", rank=one.rank, step=one.after.done)
 
 
-def _listed(ranks: Sequence[str]) -> str:
-    return ", ".join(ranks[:_MOST_RANKS]) + ", ..." * (len(ranks) > _MOST_RANKS)
+def _ranks(ranks: Sequence[int]) -> str:
+    listed = runs(ranks)
+    names = ", ".join(listed[:_MOST_RANKS]) + ", ..." * (len(listed) > _MOST_RANKS)
+    return plural(len(set(ranks)), "rank {ranks}", "ranks {ranks}", ranks=names)
 
 
 def strange_figures(log: RunLog) -> Iterator[str]:
@@ -194,11 +199,7 @@ def strange_figures(log: RunLog) -> Iterator[str]:
             found.setdefault(said, []).append(rank)
     for (what, hint), ranks in found.items():
         known = [rank for rank in ranks if rank is not None]
-        whose = (
-            plural(len(known), "rank {ranks}", "ranks {ranks}", ranks=_listed(runs(known)))
-            if known
-            else phrase("the run")
-        )
+        whose = _ranks(known) if known else phrase("the run")
         yield phrase("figures that cannot be, of {whose}: {what}; {hint}", whose=whose, what=what, hint=hint)
 
 

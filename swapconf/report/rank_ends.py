@@ -1,4 +1,4 @@
-"""RUN LOG -> RANK ENDS: how each rank of a run died, in the words in which `verify` tells it beside what was decided."""
+"""RUN LOG -> RANK ENDS: how each rank died, in the words in which `verify` tells it beside what was decided."""
 
 from __future__ import annotations
 
@@ -10,20 +10,11 @@ from swapconf.postmortem.ending import Ending
 from swapconf.postmortem.failure import Failure
 from swapconf.postmortem.families import Role
 from swapconf.postmortem.run_log import RunLog
-from swapconf.report.ending_text import after_text, owner, reasons
+from swapconf.report.ending_text import BESIDE, after_text, owner, reasons
 from swapconf.verify.ended import RankEnd
 from swapconf.words.findings import Origin
 from swapconf.words.phrases import joined, phrase
 from swapconf.words.units import show_bytes
-
-# of a rank that ended after the one that began
-_AFTER = {
-    Role.CAUSE: phrase("died, too"),
-    Role.LINK: phrase("lost a link"),
-    Role.WAITS: phrase("waited in vain for another rank"),
-    Role.STOPPED: phrase("was stopped"),
-    Role.TOLD: phrase("ended, as a launcher tells"),
-}
 
 
 def rank_ends(log: RunLog, folder: Path) -> Iterator[RankEnd]:
@@ -38,7 +29,7 @@ def rank_ends(log: RunLog, folder: Path) -> Iterator[RankEnd]:
         yield RankEnd(
             rank=first.rank,
             what=_in_words(first),
-            hint=phrase("{hint}; neither the decision nor memory ended it", hint=hint)
+            hint=phrase("neither memory nor what was decided ended it; {hint}", hint=hint)
             if first.family.role is Role.CAUSE and not first.family.is_of_host_memory
             else hint,
             origin=Origin(file=str(first.path), line=first.line),
@@ -47,7 +38,7 @@ def rank_ends(log: RunLog, folder: Path) -> Iterator[RankEnd]:
     for failure in failures:
         yield RankEnd(rank=failure.rank, what=phrase("ran out of memory, too"), hint=hint, origin=here)
     for ending in endings:
-        yield RankEnd(rank=ending.rank, what=_AFTER[ending.family.role], hint=hint, origin=here)
+        yield RankEnd(rank=ending.rank, what=BESIDE[ending.family.role], hint=hint, origin=here)
 
 
 def _of_failure(failure: Failure, folder: Path) -> RankEnd:
@@ -78,4 +69,3 @@ def _in_words(ending: Ending) -> str:
     if after := after_text(ending.after, ending.is_over):
         parts.append(phrase("after {steps}", steps=after))
     return joined(", ", parts)
-

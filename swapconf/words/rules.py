@@ -330,9 +330,9 @@ LOGS: Pages = {
     ),
     "run-died": (
         "error",
-        "A rank did not end as it should: the message tells of what the first of them died (memory, a kernel, a device, a "
-        "link, the program), what it did last, and which others only waited for it. That the log agrees with the config up "
-        "to there is told beside it. `swapconf oom` tells more.",
+        "A rank did not end as it should: the message tells of what the first of them died (memory, a kernel, a "
+        "device, a link, the program), what it did last, and which others only waited for it. That the log agrees with "
+        "the config up to there is told beside it. `swapconf oom` tells more.",
     ),
     "peak-impossible": (
         "note",
