@@ -146,7 +146,7 @@ _MACHINES = (
     _cann("no-heartbeat", "evice lost heart", f"{_FAULTDIAG}, Runtime_055", Family.DEVICE_LOST),
     _torch("forced", "FORCE STOP", "torch_npu/csrc/core/npu/NPUException.h", Family.STOPPED),
     _system("fault", "Segmentation fault", "the shell and faulthandler, signal 11", Family.CRASH),
-    _system("core", "core dumped", "the shell", Family.CRASH),
+    _system("core-dumped", "core dumped", "the shell", Family.CRASH),
     _system("fatal", "Fatal Python error: {detail:line}", "Python's faulthandler", Family.CRASH),
     _system("bus", "Bus error", "the shell, signal 7", Family.CRASH),
     _system("terminate", "terminate called after throwing", "libstdc++", Family.CRASH),

@@ -118,7 +118,7 @@ def reasons(ending: Ending) -> str:
         words = [f"{returned}", CODES[returned].text] if returned in CODES else [f"{returned}"]
     if ending.awaited is not None and ending.family.role is Role.WAITS:
         detail = phrase("it waited for rank {rank}", rank=ending.awaited)
-    if (code := ending.number("exit")) is not None:
+    if (code := ending.number("exit")) is not None and ending.family is not Family.KILLED:
         detail = phrase("signal {number}", number=-code) if code < 0 else phrase("exit code {code}", code=code)
     if detail and ending.family is Family.VALUES:
         detail = phrase("NaN or Inf in {what}", what=detail)
