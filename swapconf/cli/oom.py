@@ -1,4 +1,4 @@
-"""``swapconf oom``: after a run that ran out of memory, which allocation failed, why, and what would fit."""
+"""``swapconf oom``: after a run that died, which allocation failed, why, and what would fit; or what else ended it."""
 
 from __future__ import annotations
 
@@ -40,12 +40,14 @@ _TABLE_ENDING = ".csv"
 @click.option("--budget", metavar="54GB", help="What MindSpore's pool may take (default: what the log shows).")
 @format_option()
 def command(path: Path, file: str | None, baseline: Path | None, budget: str | None, form: str) -> None:
-    """Explain why a run ran out of memory, from its log, from all logs below a folder, or from a table of memory.
+    """Explain why a run ran out of memory, or what else ended it, from its log, all logs below a folder, or a table.
 
     After a failed run: which allocation failed, on which rank first, for which layer and operator and in which phase,
     what held the memory, how much of it was fragments, whether the card or max_device_memory was the limit, and what to
-    do. It reads what MindSpore, torch_npu and CANN print, CANN's own logs (plog), logs of any size, and of a profiler
-    memory_block.csv and operator_memory.csv. See docs/how-to/oom.md.
+    do. Where it was not memory: what ended the run (a kernel, a device, a link, a rank that others waited for, the
+    data, the host), on which rank first, after which step, and what to look at. It reads what MindSpore, torch_npu and
+    CANN print, CANN's own logs (plog), logs of any size, and of a profiler memory_block.csv and operator_memory.csv.
+    See docs/how-to/oom.md.
 
     \b
     swapconf oom output/msrun
@@ -54,8 +56,8 @@ def command(path: Path, file: str | None, baseline: Path | None, budget: str | N
     swapconf oom output/msrun --config train.yaml --from traces
     swapconf oom profile/ASCEND_PROFILER_OUTPUT/operator_memory.csv
 
-    Exit codes: 0 explained; 1 no failed allocation is told, or the YAML has errors; 2 a file could not be read, or the
-    command line is wrong; 3 no plan fits.
+    Exit codes: 0 explained; 1 no failed allocation is told, or something else ended the run first, or the YAML has
+    errors; 2 a file could not be read, or the command line is wrong; 3 no plan fits.
     """
     if baseline is not None and file is None:
         raise click.UsageError(phrase("--from needs --config: the YAML that the traces are of"))

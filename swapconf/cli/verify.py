@@ -105,7 +105,7 @@ def command(
         raise click.UsageError(phrase("{reason}, so there is nothing to compare with", reason=study.why_no_strategy))
     at_once = jobs or min(len(os.sched_getaffinity(0)), MOST_JOBS)
     try:
-        ends = list(rank_ends(run_log.read(folder, at_once), folder))
+        ends = list(rank_ends(run_log.read(folder, at_once, only_end=True), folder))
         verification = verify(folder, wanted_lines, cluster, wanted, peaks, slack_bytes, at_once, ends)
     except OSError as error:
         raise click.UsageError(f"{folder}: {error.strerror or error}") from None

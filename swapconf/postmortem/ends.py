@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -12,33 +13,37 @@ from swapconf.postmortem.failure import Process
 from swapconf.postmortem.families import Family
 from swapconf.postmortem.hit_context import frames, process_of, text_of, time_of
 from swapconf.postmortem.message import Says, Value
-from swapconf.postmortem.scan import Hit
+from swapconf.postmortem.scan import Hit, Place
 from swapconf.postmortem.who import Who, marker_of
 
 NEAR_BYTES = 2**14  # messages about one end are not further apart
 END_BYTES = 2**18  # an exception of Python further from the end of a log was caught
-_MOST_NOTES = 64
+_MOST_NOTES = 32  # the first half and the last, of more
 FIRST = "first-failure"  # a launcher's word for who ended first
 _OF_ALL = ("sigkill", "sigterm", "sigsegv", "sigabrt")  # what it tells of each process, before
 _SIGKILL, _SIGTERM, _CRASHES = -9, -15, (-4, -6, -7, -8, -11)
 _LEVEL = re.compile(rb"^.{0,80}?(?:\[(?:WARNING|INFO|DEBUG|EVENT|TRACE)\]| - (?:WARNING|INFO|DEBUG) - )")
-_CLASS = re.compile(rb"(?:^|[\s\]>:)])((?:[A-Za-z_]\w{0,60}\.){0,8}[A-Z]\w{0,60}(?:Error|Exception))(?::|$)")
+_CLASS = re.compile(rb"(?:^|[\s\]>:.)])([A-Z]\w{0,60})$")
+_CLASS_BYTES = 64
 _OF_DATA = "GetNext"
+_OF_LAUNCHER = ("ChildFailedError", "Distributed job exited with exception")  # torchrun; msrun of MindSpore 2.9.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Note:
-    """One message of an end."""
+    """One message of an end. ``name``: of the message; ``text``: its line, cut."""
 
-    hit: Hit
+    name: str
+    place: Place
     family: Family
     time: str
     values: Mapping[str, Value]
     process: Process
+    text: str
 
     @property
     def at(self) -> int:
-        return self.hit.place.offset
+        return self.place.offset
 
 
 @dataclass(kw_only=True)
@@ -49,7 +54,12 @@ class EndNotes:
     alive_at: int = -1
     loads: bool = False
     is_over: bool = False
-    _notes: list[_Note] = field(default_factory=list)
+    _first: list[_Note] = field(default_factory=list)
+    _last: deque[_Note] = field(default_factory=lambda: deque(maxlen=_MOST_NOTES // 2))
+
+    @property
+    def _notes(self) -> list[_Note]:
+        return [*self._first, *self._last]
 
     def take(self, hit: Hit) -> None:
         says = hit.message.says
@@ -59,13 +69,14 @@ class EndNotes:
         self.loads = says is Says.LOADS
         if says in (Says.ALIVE, Says.OVER):
             self.alive_at, self.is_over = hit.place.offset, says is Says.OVER
-            self._notes.clear()
+            self._first.clear()
+            self._last.clear()
         if says is Says.ALIVE:
             done, total = hit.values.get("step"), hit.values.get("steps")
             self.steps = Steps(done=done if isinstance(done, int) else 0, total=total if isinstance(total, int) else 0)
 
     def _take_end(self, hit: Hit) -> None:
-        if len(self._notes) == _MOST_NOTES or _LEVEL.match(hit.line[: hit.at]) is not None:
+        if _LEVEL.match(hit.line[: hit.at]) is not None or self._is_said_again(hit):
             return
         is_real = _ONLY_IF.get(hit.message.name)
         if is_real is not None and not is_real(hit):
@@ -74,18 +85,42 @@ class EndNotes:
         family = hit.message.family or _of_values(values)
         if family is Family.PYTHON:
             values["reason"] = name = _class_of(hit)
-            family = Family.HOST_MEMORY if name == "MemoryError" else family
+            family = _of_exception(name, str(values.get("detail", "")))
         if (marker := marker_of(hit)) is not None and marker.device >= 0:
             values.setdefault("device", marker.device)
         if family is not None:
-            self._notes.append(
-                _Note(hit=hit.let_go(), family=family, time=time_of(hit), values=values, process=process_of(hit))
+            self._put(
+                _Note(
+                    name=hit.message.name,
+                    place=hit.place,
+                    family=family,
+                    time=time_of(hit),
+                    values=values,
+                    process=process_of(hit),
+                    text=text_of(hit),
+                )
             )
+
+    def _is_said_again(self, hit: Hit) -> bool:
+        """On one line, which would otherwise take as long as it likes."""
+        last = self._last[-1] if self._last else self._first[-1] if self._first else None
+        return last is not None and (last.name, last.place.line, last.place.path) == (
+            hit.message.name,
+            hit.place.line,
+            hit.place.path,
+        )
+
+    def _put(self, note: _Note) -> None:
+        (self._first if len(self._first) < _MOST_NOTES // 2 else self._last).append(note)
 
     def absorb(self, other: EndNotes) -> None:
         """Take what stands beside one's own, of lines that bear no rank."""
-        self._notes = sorted([*self._notes, *other._notes], key=lambda one: one.at)
-        other._notes = []
+        both = sorted([*self._notes, *other._notes], key=lambda one: one.at)
+        for notes in (self, other):
+            notes._first.clear()
+            notes._last.clear()
+        for note in both:
+            self._put(note)
 
     def distance(self, other: EndNotes) -> int | None:
         """In bytes between messages of both; None where one of them has none."""
@@ -104,23 +139,23 @@ class EndNotes:
             rank=rank if who.rank is None and isinstance(rank, int) else who.rank,
             device=device if isinstance(device, int) else who.device,
             family=_family(chosen.family, values),
-            path=chosen.hit.place.path,
-            line=chosen.hit.place.line,
+            path=chosen.place.path,
+            line=chosen.place.line,
             offset=chosen.at,
             time=chosen.time,
-            messages=tuple(dict.fromkeys(one.hit.message.name for one in about)),
+            messages=tuple(dict.fromkeys(one.name for one in about)),
             values=values,
             after=self.steps,
             is_over=self.is_over,
             process=next((one.process for one in about if one.process.pid), chosen.process),
-            text=text_of(chosen.hit),
+            text=chosen.text,
         )
 
     def _chosen(self, size_bytes: int) -> _Note | None:
         """The first of those that are nearest to a cause. What a process does in its last moments counts where
         nothing else is told, and a message without a word of its own only where no other one stands beside it."""
-        told = {one.hit.message.name for one in self._notes}
-        notes = [one for one in self._notes if FIRST not in told or one.hit.message.name not in _OF_ALL]
+        told = {one.name for one in self._notes}
+        notes = [one for one in self._notes if FIRST not in told or one.name not in _OF_ALL]
         exact = [one for one in notes if not one.family.is_generic]
         known = [
             one
@@ -162,9 +197,17 @@ def _family(family: Family, values: Mapping[str, Value]) -> Family:
     return family
 
 
+def _of_exception(name: str, detail: str) -> Family:
+    if name == "MemoryError":
+        return Family.HOST_MEMORY
+    return Family.EXITED if name in _OF_LAUNCHER or detail.startswith(_OF_LAUNCHER) else Family.PYTHON
+
+
 def _class_of(hit: Hit) -> str:
-    found = _CLASS.search(hit.line)
-    return found[1].decode("ascii", "replace").rpartition(".")[2] if found else ""
+    """The name of an exception that the message begins in the end of; "" where it is none."""
+    end = hit.at + next((len(word) for word in (b"Error", b"Exception") if hit.line.startswith(word, hit.at)), 0)
+    found = _CLASS.search(hit.line[max(0, end - _CLASS_BYTES) : end])
+    return found[1].decode("ascii", "replace") if found else ""
 
 
 def _is_of_python(hit: Hit) -> bool:

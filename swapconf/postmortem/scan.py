@@ -23,6 +23,7 @@ BLOCK_BYTES = 2**17  # stays in the cache of a core while it is searched
 WINDOW_BYTES = 2**13
 _TAIL_BYTES = 16  # of a text around its anchor, which tell it from most others
 _KEY_BYTES = 4  # of a text behind its anchor, by which messages are looked up
+_AROUND_BYTES = 512
 _BACK_BYTES = 256  # from the beginning of a message to the text with its anchor
 BEFORE_BYTES = 2**15  # of what was printed before a message: the frames of Python, the last time of day
 
@@ -55,6 +56,13 @@ class Hit:
         return self.buffer[max(0, self.begin - BEFORE_BYTES) : self.begin]
 
     @property
+    def around(self) -> bytes:
+        """The line, or of a long one its beginning and what stands beside the message."""
+        if len(self.line) <= 4 * _AROUND_BYTES:
+            return self.line
+        return self.line[:_AROUND_BYTES] + self.line[max(_AROUND_BYTES, self.at - _AROUND_BYTES) :][: 2 * _AROUND_BYTES]
+
+    @property
     def below(self) -> bytes:
         """The next line, as far as it was read."""
         at = self.begin + len(self.line) + 1
@@ -70,9 +78,11 @@ class Hit:
 
 @dataclass(kw_only=True, slots=True)
 class Scan:
-    """The hits of one log as they are found; afterwards, what could not be read, and how much was."""
+    """The hits of one log as they are found; afterwards, what could not be read, and how much was. ``only_end``: of the
+    last `END_BYTES` of it."""
 
     paths: Sequence[Path]
+    only_end: bool = False
     trouble: list[tuple[str, str]] = field(default_factory=list)
     size_bytes: int = 0
 
@@ -83,9 +93,12 @@ class Scan:
         total = sum(size_of(path) for path in self.paths)
         signs = _SIGNS
         for block in blocks:
+            lines.enter(blocks.path)
             if blocks.size_bytes + END_BYTES >= total:
                 signs = _ALL_SIGNS
-            lines.enter(blocks.path)
+            elif self.only_end:
+                lines.passed, offset = lines.passed + block.count(b"\n"), offset + len(block)
+                continue
             buffer += block
             begin = max(start, len(buffer) - WINDOW_BYTES)
             stop = buffer.rfind(b"\n", begin) + 1 or begin

@@ -32,7 +32,7 @@ class Marker(NamedTuple):
 
 def marker_of(hit: Hit) -> Marker | None:
     """The marker in the line of a message, or below one of torch_npu, or in the lines right above it."""
-    found = _MARKER.search(hit.line)
+    found = _MARKER.search(hit.around)
     if found is None and hit.message.framework is Framework.TORCH_NPU:
         found = _MARKER.search(hit.below)
     if found is None:
@@ -68,8 +68,8 @@ class Whose:
     def _told(self, hit: Hit, is_near: bool) -> Who | None:
         tag, marker = RANK_TAG.match(hit.line), marker_of(hit)
         if tag is not None:
-            return self._remember(marker if _MARKER.search(hit.line) else None, Who(rank=number(tag)))
-        if (pid := _PID.search(hit.line)) is not None and pid[1] in self._by_pid:
+            return self._remember(marker if _MARKER.search(hit.around) else None, Who(rank=number(tag)))
+        if (pid := _PID.search(hit.around)) is not None and pid[1] in self._by_pid:
             return self._by_pid[pid[1]]
         if marker is None:
             return None

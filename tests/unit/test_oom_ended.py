@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -330,6 +331,18 @@ def test_the_last_step_is_told_in_each_way_of_writing_it(line: str, steps: Steps
     assert ending(tmp_path, task(1), line, "Segmentation fault").after == steps
 
 
+def test_the_end_of_a_log_alone_tells_the_same_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scan, "END_BYTES", 2**14)
+    monkeypatch.setattr(scan, "BLOCK_BYTES", 2**10)
+    read(tmp_path, "Segmentation fault", *["all is well"] * 20_000, task(5))
+    whole, end = run_log.read(tmp_path), run_log.read(tmp_path, only_end=True)
+    assert (end.endings, end.size_bytes) == (whole.endings, whole.size_bytes)
+    assert end.endings[0].line == 20_002
+    read(tmp_path, failed(1), *["all is well"] * 20_000)
+    assert run_log.read(tmp_path).failures
+    assert not run_log.read(tmp_path, only_end=True).failures
+
+
 def test_only_the_end_of_a_log_is_searched_for_how_it_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scan, "END_BYTES", 2**12)
     monkeypatch.setattr(scan, "BLOCK_BYTES", 2**10)
@@ -544,7 +557,33 @@ def test_nothing_that_an_end_holds_commands_the_terminal(tmp_path: Path) -> None
         assert not any(char in output for char in "\x1b\x07\u202e\r\0")
 
 
-def test_ends_without_number_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ends, "_MOST_NOTES", 5)
-    log = read(tmp_path, *[task(second % 60) for second in range(200)])
-    assert (log.endings[0].line, len(log.endings)) == (1, 1)
+def test_of_ends_without_number_the_first_and_the_last_are_kept(tmp_path: Path) -> None:
+    log = read(tmp_path, *["EI0006: retried"] * 200, "EI0002: x", *["EI0006: retried"] * 200, task(9))
+    (found,) = log.endings
+    assert (found.family, found.line) == (Family.KERNEL, 402)
+    assert read(tmp_path, *["EI0006: retried"] * 200).endings[0].line == 1
+
+
+WITHOUT_END = '\nTraceback (most recent call last):\n  File "a", line 1, in f\nAError: x'
+
+
+@pytest.mark.parametrize("piece", ["AError: x ", "Error: ", "aError: ", "[rank1]: ", "EI0002 ", WITHOUT_END])
+def test_no_line_slows_the_reading_down(piece: str, tmp_path: Path) -> None:
+    (tmp_path / "worker_0.log").write_text(piece * (2**18 // len(piece)))
+    begin = time.process_time()
+    run_log.read(tmp_path / "worker_0.log")
+    assert time.process_time() - begin < 10  # takes less than one
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: ",
+        "RuntimeError: Distributed job exited with exception. Please check logs in directory: output.",
+    ],
+)
+def test_the_exception_of_a_launcher_is_no_cause(error: str, tmp_path: Path) -> None:
+    assert ending(tmp_path, *TRACEBACK, error, name="job.log").family is Family.EXITED
+    lines = ("[rank1]: " + line for line in (*TRACEBACK, "ValueError: x"))
+    found = ending(tmp_path, *lines, *TRACEBACK, error, name="job.log")
+    assert (found.rank, found.family) == (1, Family.PYTHON)
