@@ -1,4 +1,4 @@
-"""``swapconf oom``: after a run that ran out of memory, which allocation failed, why, and what would fit."""
+"""``swapconf oom``: after a run that died, which allocation failed, why, and what would fit; or what else ended it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, format_option, go_
 from swapconf.cli.complete import FILE
 from swapconf.cli.help import Command
 from swapconf.files.log_pool import MOST_JOBS
-from swapconf.words.phrases import phrase, plural
+from swapconf.words.phrases import phrase, plural, show
 from swapconf.words.units import parse_bytes, show_bytes
 
 if TYPE_CHECKING:
@@ -42,12 +42,14 @@ _BLOCKS, _TABLE_ENDING = "memory_block.csv", ".csv"
 @click.option("--budget", metavar="54GB", help="What MindSpore's pool may take (default: what the log shows).")
 @format_option()
 def command(path: Path, file: str | None, baseline: Path | None, budget: str | None, form: str) -> None:
-    """Explain why a run ran out of memory, from its log, from all logs below a folder, or from a table of memory.
+    """Explain why a run ran out of memory, or what else ended it, from its log, all logs below a folder, or a table.
 
     After a failed run: which allocation failed, on which rank first, for which layer and operator and in which phase,
     what held the memory, how much of it was fragments, whether the card or max_device_memory was the limit, and what to
-    do. It reads what MindSpore, torch_npu and CANN print, CANN's own logs (plog), logs of any size, MindSpore's
-    memory_block.csv, and what profilers and msMemScope (msLeaks) tell of memory. See docs/how-to/oom.md.
+    do. Where it was not memory: what ended the run (a kernel, a device, a link, a rank that others waited for, the
+    data, the host), on which rank first, after which step, and what to look at. It reads what MindSpore, torch_npu and
+    CANN print, CANN's own logs (plog), logs of any size, MindSpore's memory_block.csv, and what profilers and msMemScope
+    (msLeaks) tell of memory. See docs/how-to/oom.md.
 
     \b
     swapconf oom output/msrun
@@ -56,8 +58,8 @@ def command(path: Path, file: str | None, baseline: Path | None, budget: str | N
     swapconf oom output/msrun --config train.yaml --from traces
     swapconf oom profile/ASCEND_PROFILER_OUTPUT
 
-    Exit codes: 0 explained; 1 no failed allocation is told, or the YAML has errors; 2 a file could not be read, or the
-    command line is wrong; 3 no plan fits.
+    Exit codes: 0 explained; 1 no failed allocation is told, or something else ended the run first, or the YAML has
+    errors; 2 a file could not be read, or the command line is wrong; 3 no plan fits.
     """
     if baseline is not None and file is None:
         raise click.UsageError(phrase("--from needs --config: the YAML that the traces are of"))
@@ -135,6 +137,8 @@ def _tell_log(path: Path, asked: _Asked, form: str) -> int:
         say(phrase("{file} cannot be read ({reason})", file=file, reason=reason), err=True)
     for file in log.packed:
         say(phrase("{file} is compressed and was not read", file=file), err=True)
+    if not log.is_memory and log.endings:
+        return _tell_ending(log, form)
     if not log.failures:
         return _tell_nothing(path, log, form)
     found = answer(log, config=asked.file or "", set_memory=set_memory, budget=asked.budget)
@@ -175,33 +179,74 @@ def _tell_nothing(path: Path, log: RunLog, form: str) -> int:
         if not log.num_logs:
             say(phrase("{folder}: there is no log here (*.log)", folder=path), err=True)
         return EXIT_UNREADABLE
+    from swapconf.report.ending_text import strange_figures
     from swapconf.report.oom_text import endings
 
+    strange = list(strange_figures(log))
     if form == "json":
-        record = {"kind": "log", "failure": None, "ended": list(log.ended), "attempts": len(log.tried)}
+        record = {
+            "kind": "log",
+            "failure": None,
+            "ended": [],
+            "endings": [],
+            "attempts": len(log.tried),
+            "strange_figures": [show(line) for line in strange],
+        }
         click.echo(json.dumps(record, indent=2))
         return EXIT_ERRORS
     say(
         phrase(
-            "{path}: no failed allocation is told in {logs} of {size}",
+            "{path}: no failed allocation is told in {logs} of {size}, and nothing else that ends a run",
             path=path,
             logs=plural(log.num_logs, "{count} log", "{count} logs"),
             size=show_bytes(log.size_bytes),
         )
     )
-    for line in endings(log):
+    for line in (*endings(log), *strange):
+        say(line)
+    return EXIT_ERRORS
+
+
+def _tell_ending(log: RunLog, form: str) -> int:
+    """A run that something else than memory ended first."""
+    from swapconf.cli.tables import print_rows
+    from swapconf.postmortem.advice import advice
+    from swapconf.report.ending_text import advice_table, ending_table, endings_as_records, strange_figures
+
+    strange = list(strange_figures(log))
+    if form == "json":
+        names = dict.fromkeys(name for one in log.endings for name in one.messages)
+        record = {
+            "kind": "log",
+            "failure": None,
+            "ended": list(names),
+            "endings": endings_as_records(log),
+            "silent_ranks": [one.rank for one in log.silent],
+            "attempts": len(log.tried),
+            "remedies": [show(text) for text in advice(log.endings[0])],
+            "strange_figures": [show(line) for line in strange],
+        }
+        click.echo(json.dumps(record, indent=2))
+        return EXIT_ERRORS
+    print_rows(*ending_table(log))
+    click.echo()
+    print_rows(*advice_table(log.endings[0]))
+    for line in strange:
         say(line)
     return EXIT_ERRORS
 
 
 def _print(log: RunLog, found: Answer) -> None:
     from swapconf.cli.tables import print_rows
+    from swapconf.report.ending_text import strange_figures
     from swapconf.report.oom_text import failure_table, remedies_table
 
     print_rows(*failure_table(log, found))
     click.echo()
     print_rows(*remedies_table(found))
     click.echo()
+    for line in strange_figures(log):
+        say(line)
 
 
 def _print_json(log: RunLog, found: Answer, baseline: Path | None) -> int:

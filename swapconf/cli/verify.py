@@ -64,22 +64,25 @@ def command(
 ) -> None:
     """Compare what the worker logs below LOGDIR say with what the YAML decides for each rank.
 
-    After a run: did every rank do what the YAML says, and did it stay below the predicted peak? It reads the logs of
-    msrun (worker_RANK.log) and of mindformers (rank_RANK/info.log) with their rotated parts, of runs with swapconf or
-    without it, in graph mode or in PyNative mode.
+    After a run: did every rank do what the YAML says, did it stay below the predicted peak, and end as it should? It
+    reads the logs of msrun (worker_RANK.log) and of mindformers (rank_RANK/info.log) with their rotated parts, of runs
+    with swapconf or without it, in graph mode or in PyNative mode. Of a run that died it tells what ended it and on
+    which rank first, beside what was decided; `swapconf oom` tells more.
 
     \b
     swapconf verify output/msrun --config train.yaml
     swapconf dryrun train.yaml --format json > predicted.json
     swapconf verify output/msrun --config train.yaml --predicted predicted.json --slack 2GB
 
-    Exit codes: 0 every rank agrees; 1 the log of a rank lacks a line, differs, or has a swap without effect, or a peak
-    is higher than predicted; 2 a file or folder could not be read, the YAML decides nothing to compare with, or the
-    command line is wrong.
+    Exit codes: 0 every rank agrees; 1 the log of a rank lacks a line, differs, or has a swap without effect, a peak is
+    higher than predicted, or a rank died; 2 a file or folder could not be read, the YAML decides nothing to compare
+    with, or the command line is wrong.
     """
     from swapconf.config import overrides
     from swapconf.config.config import Dialect
     from swapconf.dryrun.rank_order import cluster_of, ranks_of
+    from swapconf.postmortem import run_log
+    from swapconf.report.rank_ends import rank_ends
     from swapconf.study.study import study_for_check
     from swapconf.verify import decided, predicted_peaks
     from swapconf.verify.verify import verify
@@ -100,16 +103,10 @@ def command(
         wanted_lines = decided.of_strategy(study, study.strategy)
     else:
         raise click.UsageError(phrase("{reason}, so there is nothing to compare with", reason=study.why_no_strategy))
+    at_once = jobs or min(len(os.sched_getaffinity(0)), MOST_JOBS)
     try:
-        verification = verify(
-            folder,
-            wanted_lines,
-            cluster,
-            wanted,
-            peaks,
-            slack_bytes,
-            jobs or min(len(os.sched_getaffinity(0)), MOST_JOBS),
-        )
+        ends = list(rank_ends(run_log.read(folder, at_once, only_end=True), folder))
+        verification = verify(folder, wanted_lines, cluster, wanted, peaks, slack_bytes, at_once, ends)
     except OSError as error:
         raise click.UsageError(f"{folder}: {error.strerror or error}") from None
     if all(verdict.said is None for verdict in verification.ranks):
@@ -151,11 +148,14 @@ def as_record(verification: Verification) -> dict[str, Any]:
     """The JSON form. Bytes as whole numbers."""
     return {
         "agrees": verification.agrees,
+        "as_decided": verification.is_as_decided,
         "ranks": [
             {
                 "rank": verdict.rank,
                 "stage": verdict.stage,
                 "rules": list(verdict.rules),
+                "as_decided": verdict.is_as_decided,
+                "ended": show(verdict.end) or None,
                 "log_bytes": verdict.said.size_bytes if verdict.said else None,
                 "log_entries": len(verdict.said.entries) if verdict.said else None,
                 "used_peak_bytes": verdict.said.used_peak_bytes if verdict.said else None,
@@ -201,12 +201,19 @@ def _print(found: Verification) -> None:
                 show_bytes(peaks.used_bytes if peaks else None),
                 _span([one.with_fragments_peak_bytes for one in said]),
                 show_bytes(peaks.with_fragments_bytes if peaks else None),
-                ", ".join(first.rules) or phrase("agrees"),
+                _verdict(first),
             )
         )
         styles.append("bold red" if first.rules else "")
     print_rows(head, rows, ("ranks", "verdict"), styles=styles)
     print_findings(found.findings)
+
+
+def _verdict(found: RankVerdict) -> str:
+    rules = ", ".join(found.rules)
+    if not rules:
+        return phrase("agrees")
+    return phrase("agrees, but {rules}", rules=rules) if found.is_as_decided else rules
 
 
 def _span(peaks_bytes: Sequence[int | None]) -> str:

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 def read_all(streams: Sequence[Stream], read: Callable[[Stream], T], jobs: int) -> Iterator[T]:
     """``read``: of one stream; a function that another process finds by its name."""
-    size = sum(_size(path) for stream in streams for path in stream.paths)
+    size = sum(size_of(path) for stream in streams for path in stream.paths)
     if jobs > 1 and len(streams) > 1 and size >= POOL_FROM_BYTES:
         try:
             import joblib
@@ -29,7 +29,8 @@ def read_all(streams: Sequence[Stream], read: Callable[[Stream], T], jobs: int) 
     yield from map(read, streams)
 
 
-def _size(path: Path) -> int:
+def size_of(path: Path) -> int:
+    """In bytes; 0 of what cannot be asked."""
     try:
         return path.stat().st_size
     except OSError:

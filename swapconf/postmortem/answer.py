@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from swapconf.postmortem.cause import Cause, Diagnosis, diagnose
 from swapconf.postmortem.failure import Failure
 from swapconf.postmortem.message import Framework, Memory
-from swapconf.postmortem.remedies import Case, remedies
+from swapconf.postmortem.remedies import BEFORE_STEPS, Case, remedies
 from swapconf.postmortem.run_log import RunLog
 from swapconf.postmortem.whose import Whose, whose
 from swapconf.words.units import GIB
 
 _YAML = "train.yaml"
-_NO_PLAN = frozenset({Cause.HOST, Cause.TOO_LARGE, Cause.SETTING_TOO_HIGH})
+_NO_PLAN = frozenset({Cause.HOST, Cause.TOO_LARGE, Cause.SETTING_TOO_HIGH, Cause.UNREAL})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,7 +40,7 @@ def answer(log: RunLog, *, config: str = "", set_memory: str = "", budget: str =
     failure = log.failures[0]
     found, owner = diagnose(failure), whose(failure)
     case = Case(failure=failure, whose=owner, diagnosis=found, set_memory=set_memory)
-    asked = budget or budget_of(failure, found)
+    asked = budget or ("" if owner.moment in BEFORE_STEPS else budget_of(failure, found))
     words = (config or log.config or _YAML, "--budget", asked, "--beside", "0")
     return Answer(
         failure=failure, whose=owner, diagnosis=found, remedies=remedies(case), plan_words=words if asked else ()

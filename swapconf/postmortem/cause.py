@@ -18,12 +18,14 @@ from swapconf.words.phrases import mark
 
 OTHERS_SHARE = 0.2  # of a card: driver, HCCL and runtime hold less, 3.3 to 8 GiB of 64
 PIECES_SHARE = 0.03  # of a pool: with less in pieces it is as good as full, whatever was asked
+MOST_OF_A_CARD = 2**40  # bytes; no Ascend card has a third of it
 LIMIT_SHARE = 0.85  # of a card: MindSpore leaves about a tenth of it to others where nobody sets a limit
 
 
 class Cause(Enum):
     """Why it failed."""
 
+    UNREAL = mark("no card has what was asked for: the size is wrong, the card is not full")
     HOST = mark("the host gave no pinned memory; the card was not full")
     TOO_LARGE = mark("what was asked at once is larger than all that there is")
     FRAGMENTS = mark("enough was free, but not in one piece")
@@ -72,7 +74,7 @@ class Diagnosis:
     @property
     def budget_bytes(self) -> int | None:
         """What a plan may let the pool take: its limit, or else what it had when the card gave no more."""
-        if self.cause in (Cause.HOST, Cause.SETTING_TOO_HIGH):
+        if self.cause in (Cause.HOST, Cause.SETTING_TOO_HIGH, Cause.UNREAL):
             return None
         return self.limit_bytes or self.pool_bytes
 
@@ -130,6 +132,8 @@ def _short(
 
 
 def _cause(failure: Failure, found: Diagnosis) -> Cause:
+    if failure.unreal_size or (found.asked_bytes or 0) > MOST_OF_A_CARD:
+        return Cause.UNREAL
     if failure.memory is Memory.HOST:
         return Cause.HOST
     if "setting-too-high" in failure.messages:

@@ -9,6 +9,8 @@ from pathlib import Path
 from swapconf.postmortem.holders import Holder
 from swapconf.postmortem.message import Framework, Memory, Value
 
+_ASKED = ("tensor", "asked", "device_asked")
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Frame:
@@ -34,6 +36,7 @@ class Failure:
     Attributes:
         rank: None where neither log nor file name tells.
         path, line: Of the first message; the line counts from 1.
+        offset: Of that message in the log, in bytes.
         time: As the log writes it, so that times of one run can be compared as text; "" where it does not tell.
         messages: The names of all messages about it.
         memory: Which one ran out.
@@ -41,6 +44,7 @@ class Failure:
         frames: The traceback of Python above it, the innermost last.
         text: The line of the first message, cut.
         holders: What each module of its process held then, as the driver tells.
+        is_loading: The log tells that weights were being read, and no step was done.
     """
 
     rank: int | None
@@ -55,6 +59,8 @@ class Failure:
     process: Process = field(default_factory=Process)
     text: str = ""
     holders: tuple[Holder, ...] = ()
+    offset: int = 0
+    is_loading: bool = False
 
     def size(self, *names: str) -> int | None:
         """The first of these values that is known and a number."""
@@ -67,4 +73,10 @@ class Failure:
     @property
     def asked_bytes(self) -> int | None:
         """Of the tensor where it is told, else as the pool was asked, else as the device was asked."""
-        return self.size("tensor", "asked", "device_asked")
+        return self.size(*_ASKED)
+
+    @property
+    def unreal_size(self) -> str:
+        """What was asked for, as the log writes it, where no memory has so much, or none can: "" for a real size."""
+        shape = self.word("shape")
+        return next((word for name in _ASKED if (word := self.word(name))), "") or shape

@@ -6,13 +6,16 @@ import re
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from itertools import islice
 
-from swapconf.files.log_folder import RANK_TAG, number
-from swapconf.postmortem.failure import Failure, Frame, Process
+from swapconf.memory.figures import Figures
+from swapconf.postmortem.ends import NEAR_BYTES as NEAR_END_BYTES
+from swapconf.postmortem.ends import EndNotes
+from swapconf.postmortem.failure import Failure, Frame
+from swapconf.postmortem.hit_context import frames, is_warning, process_of, text_of, time_of
 from swapconf.postmortem.holders import Printings
-from swapconf.postmortem.message import Framework, Memory, Says, Value
+from swapconf.postmortem.message import OF_AN_END, Framework, Memory, Says, Value
 from swapconf.postmortem.scan import Hit
+from swapconf.postmortem.who import Who, Whose
 
 NEAR_BYTES = 2**16  # messages of one failure are not further apart
 ALIGNED_BYTES = 2**20  # the pool rounds up what it is asked by less
@@ -24,38 +27,28 @@ _LIMITS = (
     "reserved_others",
     "used_peak",
     "mapped_peak",
+    "summed_peak",
 )  # hold for all of a log
-_MOST_KNOWN, _MOST_RECENT, _MOST_FRAMES, _MOST_RANKS = 256, 16, 200, 10_000
-_TEXT_BYTES = 300
-_SAME_MESSAGE_BYTES = 4096  # only the first line of a message bears the rank
-_TIME = re.compile(rb"(\d{4}-\d\d-\d\d)[-T ](\d\d:\d\d:\d\d)(?:[.,](\d{3}))?")
-_TIME_BYTES = 4096
+_MOST_KNOWN, _MOST_RECENT, _MOST_RANKS = 256, 16, 10_000
 _RANK = re.compile(rb"RankID:(\d{1,6})\b")
-_FRAME = re.compile(rb'File "([^"\n]{1,300})", line \d{1,7}, in ([\w<>.]{1,100})')
-_TRACEBACK = b"Traceback (most recent call last)"
-_BEHIND_FRAMES = 2048  # bytes from the last frame to the message
 _CALLERS = (
     ("/mindspore/", Framework.MINDSPORE),
     ("/mindformers/", Framework.MINDSPORE),
     ("/torch/", Framework.TORCH_NPU),
     ("/torch_npu/", Framework.TORCH_NPU),
 )
-_PREFIX = re.compile(rb"\[[A-Z]{4,9}\] (\w{1,30})\((\d{1,9}),(\w{1,20}),")
-# of a plog: the name of the process, and the thread behind the place in CANN's sources
-_PLOG_PREFIX = re.compile(
-    rb"\[([A-Z]{4,9})\] (\w{1,30})\((\d{1,9}), ?[^,()\n]{1,64}\) ?:[-:. \d]{10,40}(?:\[[^\]\n]{1,120}\] ?(\d{1,9}) )?"
-)
-_FAILING = (b"ERROR", b"CRITICAL")  # levels of a plog; CANN tries smaller pages after a warning
 
 
 @dataclass(kw_only=True)
 class _Group:
-    """The messages about one failure, so far. ``is_told``: it is the first one, of which all is told."""
+    """The messages about one failure, so far. ``is_told``: it is the first one, of which all is told. ``is_loading``:
+    weights were being read."""
 
     first: Hit
     end: int
     time: str = ""
     is_told: bool = False
+    is_loading: bool = False
     said: dict[str, dict[str, Value]] = field(default_factory=dict)
     values: dict[str, Value] = field(default_factory=dict)
     memory: Memory = Memory.DEVICE
@@ -72,8 +65,8 @@ class _Group:
         return mine is None or others is None or abs(mine - others) <= ALIGNED_BYTES
 
     @classmethod
-    def of(cls, hit: Hit) -> _Group:
-        made = cls(first=hit.let_go(), end=hit.place.offset, time=_time(hit), is_told=True)
+    def of(cls, hit: Hit, is_loading: bool) -> _Group:
+        made = cls(first=hit.let_go(), end=hit.place.offset, time=time_of(hit), is_told=True, is_loading=is_loading)
         made.take(hit)
         return made
 
@@ -89,21 +82,24 @@ class _Group:
             if self.is_told:
                 self.frames = self.frames or frames(hit)
 
-    def failure(self, rank: int | None, limits: dict[str, Value]) -> Failure:
+    def failure(self, who: Who, limits: dict[str, Value]) -> Failure:
         hit = self.first
         own = _RANK.search(hit.line)
+        device: dict[str, Value] = {} if who.device is None else {"device": who.device}
         return Failure(
-            rank=int(own[1]) if rank is None and own else rank,
+            rank=int(own[1]) if who.rank is None and own else who.rank,
             path=hit.place.path,
             line=hit.place.line,
+            offset=hit.place.offset,
+            is_loading=self.is_loading,
             time=self.time,
             messages=tuple(self.said),
             framework=_framework(self.framework or hit.message.framework, self.frames),
             memory=self.memory,
-            values={**limits, **self.values},
+            values={**limits, **device, **self.values},
             frames=self.frames,
             process=process_of(hit),
-            text=_text(hit),
+            text=text_of(hit),
         )
 
 
@@ -116,16 +112,19 @@ class RankNotes:
     tried: Hit | None = None
     limits: dict[str, Value] = field(default_factory=dict)
     printings: Printings = field(default_factory=Printings)
-    ended: list[str] = field(default_factory=list)
+    ends: EndNotes = field(default_factory=EndNotes)
     _open: _Group | None = None
     _recent: deque[Hit] = field(default_factory=lambda: deque(maxlen=_MOST_RECENT))
     _known: dict[object, None] = field(default_factory=dict)
 
     def take(self, hit: Hit) -> None:
-        if hit.message.says is Says.HELD:
-            self.printings.take(hit, process_of(hit).pid, _time(hit))
+        if hit.message.says in OF_AN_END:
+            self.ends.take(hit)
             return
-        if hit.message.says is Says.FAILED and not _is_warning(hit):
+        if hit.message.says is Says.HELD:
+            self.printings.take(hit, process_of(hit).pid, time_of(hit))
+            return
+        if hit.message.says is Says.FAILED and not is_warning(hit):
             self._take_failure(hit)
             return
         if hit.message.says is Says.STATE:
@@ -154,42 +153,51 @@ class RankNotes:
             self._open = _Group(first=hit.let_go(), end=hit.place.offset)  # of these, no more is told
             self._open.said[hit.message.name] = self._open.values = hit.values
             return
-        self.first = self._open = _Group.of(hit)
+        self.first = self._open = _Group.of(hit, self.ends.loads)
         for before in reversed(self._recent):
             if hit.place.offset - before.place.offset <= NEAR_BYTES and self._open.fits(before):
                 self._open.take(before)
 
-    def failure(self, rank: int | None) -> Failure | None:
-        return self.first.failure(rank, self.limits) if self.first else None
+    def failure(self, who: Who) -> Failure | None:
+        return self.first.failure(who, self.limits) if self.first else None
+
+    @property
+    def figures(self) -> Figures:
+        values = {**self.limits, **(self.first.values if self.first else {})}
+
+        def size(name: str) -> int | None:
+            value = values.get(name)
+            return value if isinstance(value, int) else None
+
+        return Figures(
+            used_peak=size("used_peak"),
+            mapped_peak=size("mapped_peak"),
+            summed_peak=size("summed_peak"),
+            limit=size("limit"),
+            device=size("device_total"),
+            pool=size("pool_total"),
+            in_use=size("in_use"),
+            free=size("device_free"),
+        )
 
 
-def by_rank(hits: Iterable[Hit], rank: int | None) -> dict[int | None, RankNotes]:
+def by_rank(hits: Iterable[Hit], rank: int | None) -> dict[Who, RankNotes]:
     """What each rank said. ``rank``: whose log it is by its name; None where each line may tell."""
-    notes: dict[int | None, RankNotes] = {}
-    key, end = rank, 0
+    notes: dict[Who, RankNotes] = {}
+    whose = Whose(rank=rank)
     for hit in hits:
-        tag = RANK_TAG.match(hit.line) if rank is None else None
-        if tag:
-            key = number(tag)
-        elif hit.place.offset - end > _SAME_MESSAGE_BYTES:
-            key = rank
-        end = hit.place.offset
-        notes.setdefault(key if key in notes or len(notes) < _MOST_RANKS else rank, RankNotes()).take(hit)
+        who = whose.of(hit)
+        notes.setdefault(who if who in notes or len(notes) < _MOST_RANKS else Who(rank=rank), RankNotes()).take(hit)
+    if Who() in notes:
+        _share_out(notes[Who()].ends, [one.ends for who, one in notes.items() if who != Who()])
     return notes
 
 
-def frames(hit: Hit) -> tuple[Frame, ...]:
-    """The traceback that ends in the message."""
-    text = hit.before
-    at = text.rfind(_TRACEBACK)
-    if at < 0:
-        return ()
-    found = list(islice(_FRAME.finditer(text, at), _MOST_FRAMES))
-    if not found or len(text) - found[-1].end() > _BEHIND_FRAMES:
-        return ()
-    return tuple(
-        Frame(file=match[1].decode("utf-8", "replace"), function=match[2].decode("utf-8", "replace")) for match in found
-    )
+def _share_out(untold: EndNotes, others: list[EndNotes]) -> None:
+    """A report may begin with lines that bear no rank, beside others that do."""
+    near = [(distance, one) for one in others if (distance := one.distance(untold)) is not None]
+    if near and min(near, key=lambda pair: pair[0])[0] <= NEAR_END_BYTES:
+        min(near, key=lambda pair: pair[0])[1].absorb(untold)
 
 
 def _framework(told: Framework, traceback: tuple[Frame, ...]) -> Framework:
@@ -210,42 +218,8 @@ def _tensor(values: dict[str, Value]) -> int | None:
 def _limits(values: dict[str, Value], known: dict[str, Value]) -> dict[str, Value]:
     """The last word counts, but of peaks the highest."""
     found = {name: value for name, value in values.items() if name in _LIMITS}
-    for name in ("used_peak", "mapped_peak"):
+    for name in ("used_peak", "mapped_peak", "summed_peak"):
         before, now = known.get(name), found.get(name)
         if isinstance(before, int) and isinstance(now, int):
             found[name] = max(before, now)
     return found
-
-
-def _time(hit: Hit) -> str:
-    """The last time of day that was printed, in one form, so that logs can be compared."""
-    match = _TIME.search(hit.line) or next(iter(list(_TIME.finditer(hit.before[-_TIME_BYTES:]))[::-1]), None)
-    if match is None:
-        return ""
-    day, time, part = (text.decode() if text else "" for text in match.groups())
-    return f"{day} {time}.{part}".rstrip(".")
-
-
-def _text(hit: Hit) -> str:
-    """The message without the prefix of a logger."""
-    behind = hit.line.rfind(b"] ", 0, hit.at)
-    begin = max(behind + 2 if behind >= 0 else 0, hit.at - _TEXT_BYTES // 2)
-    return hit.line[begin : begin + _TEXT_BYTES].decode("utf-8", "replace").strip()
-
-
-def process_of(hit: Hit) -> Process:
-    match = _PREFIX.search(hit.line)
-    if match is None:
-        match = _PLOG_PREFIX.search(hit.line)
-    if match is None:
-        return Process()
-    component, pid, thread = (part.decode() if part else "" for part in match.groups()[-3:])
-    return Process(component=component, pid=pid, thread=thread)
-
-
-def _is_warning(hit: Hit) -> bool:
-    """Whether CANN itself logs it as less than an error."""
-    if hit.message.framework is not Framework.CANN:
-        return False
-    match = _PLOG_PREFIX.search(hit.line[: hit.at])
-    return match is not None and match[1] not in _FAILING

@@ -1,4 +1,4 @@
-"""MESSAGE: what a framework prints when memory runs out, as data; its form becomes a pattern that no line slows down.
+"""MESSAGE: what a framework prints when a run dies, as data; its form becomes a pattern that no line slows down.
 
 A form is the text of the message with its values in braces: ``alloc size: {asked:bytes}``. A value has a name, which
 says what it means (`VALUES`), and a kind, which says how it is written (`KINDS`). ``{:gap}`` stands for what differs
@@ -14,16 +14,18 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 
-from swapconf.postmortem.amounts import scaled_bytes, small_number, whole_bytes
+from swapconf.postmortem.amounts import gib_bytes, scaled_bytes, signed_number, small_number, whole_bytes
 from swapconf.postmortem.cann_modules import module_name
+from swapconf.postmortem.families import Family
 
 Value = int | str
 Values = Mapping[str, Value]
 
 VALUES = {
-    "tensor": "bytes of the tensor that was to be made",
-    "asked": "bytes that were asked of the pool, aligned",
-    "device_asked": "bytes that the pool, or a library beside it, asked of the device",
+    "tensor": "bytes of the tensor that was to be made; as a text where there cannot be so many",
+    "asked": "bytes that were asked of the pool, aligned; the same",
+    "device_asked": "bytes that the pool, or a library beside it, asked of the device; the same",
+    "shape": "the shape of the tensor that was to be made, or one of its dimensions",
     "limit": "bytes that the pool may take of the device",
     "user_limit": "bytes that max_device_memory asks for the pool",
     "room": "bytes that the pool could still take of the device",
@@ -36,6 +38,7 @@ VALUES = {
     "eager_free": "bytes of the pool that were given back to be mapped again",
     "used_peak": "the most bytes that tensors held at once",
     "mapped_peak": "the most bytes that the pool held at once, fragments included",
+    "summed_peak": "the most that the pools of all cards of a process held, added up",
     "kernel": "the kernel, tensor or actor that asked",
     "planned": "bytes of a graph that was planned ahead, outside of the pool",
     "device_given": "bytes that the device gave, less than the pool asked",
@@ -49,6 +52,15 @@ VALUES = {
     "held_by": "that module",
     "held_in": "the kind of memory that it holds them in",
     "held_on": "the device that it holds them on; none for memory of the host",
+    "code": "what a call of CANN returned",
+    "reason": "why, in CANN's words",
+    "detail": "more of that, as it is printed",
+    "remote": "the rank that was waited for",
+    "node": "a process of the run, as MindSpore's scheduler or msrun names it",
+    "pid": "the number of a process",
+    "exit": "the code that a process ended with; below zero: the number of a signal",
+    "step": "the last step that was done",
+    "steps": "how many there are",
 }
 
 
@@ -72,6 +84,12 @@ KINDS: Mapping[str, Kind] = {
     "name": Kind(rb"[^\s,;]{1,1000}", _text),
     "word": Kind(rb"\w{1,60}", _text),
     "module": Kind(rb"\d{1,3}", module_name),
+    "code": Kind(rb"\d{6}(?!\d)", small_number),
+    "signed": Kind(rb"-?\d{1,6}", signed_number),
+    "gib": Kind(rb"\d{1,6}\.\d{1,6}", gib_bytes),
+    "line": Kind(rb"[^\n]{0,300}", _text),
+    "blank": Kind(rb"[ \t]{0,16}", _text),
+    "beyond": Kind(rb"more than 1EB", _text),  # of the allocators of PyTorch: 2**60 bytes and more
 }
 _GAP = rb"[^\n]{0,200}?"
 MOST_BYTES = 2**11  # of a message
@@ -82,13 +100,21 @@ PART = re.compile(r"\{(\w*):(\w+)\}|(\[\[|\]\])")
 class Says(Enum):
     """``FAILED``: an allocation failed. ``TRIED``: one attempt failed; the pool tries in other ways. ``STATE``: what
     holds the memory. ``HELD``: what one module of a process holds. ``ENDED``: the run ended, and this is no
-    allocation."""
+    allocation. ``ALIVE``: a step was done. ``LOADS``, ``LOADED``: weights are read, or were. ``OVER``: training ended
+    as it should."""
 
     FAILED = "failed"
     TRIED = "tried"
     STATE = "state"
     HELD = "held"
     ENDED = "ended"
+    ALIVE = "alive"
+    LOADS = "loads"
+    LOADED = "loaded"
+    OVER = "over"
+
+
+OF_AN_END = frozenset({Says.ENDED, Says.ALIVE, Says.LOADS, Says.LOADED, Says.OVER})  # looked for at the end of a log
 
 
 class Memory(Enum):
@@ -99,9 +125,12 @@ class Memory(Enum):
 
 
 class Framework(Enum):
+    """Who prints it. ``SYSTEM``: the shell, Python, a launcher, the kernel of the host."""
+
     MINDSPORE = "MindSpore"
     TORCH_NPU = "torch_npu"
     CANN = "CANN"
+    SYSTEM = "the system"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,6 +143,7 @@ class Message:
         versions: Which are known to print it.
         source: Where it is written, or was read.
         memory: Of a failure.
+        family: Of another end; None where `code` or `reason` tell it.
     """
 
     name: str
@@ -123,6 +153,7 @@ class Message:
     versions: str
     source: str
     memory: Memory = Memory.DEVICE
+    family: Family | None = None
 
     @cached_property
     def always(self) -> tuple[bytes, ...]:

@@ -1,4 +1,5 @@
-"""The messages that are known: what MindSpore, torch_npu and CANN print when memory runs out.
+"""The messages that are known: what MindSpore, torch_npu and CANN print when memory runs out. Of other ends:
+`endings.py`.
 
 A form of MindSpore 2.9.0 stands in the library of its wheel that `source` names, and in that of 2.10.0; "and earlier":
 public sources of 2.x have the same. All others were read in public reports. Figures with M and G are MiB and GiB.
@@ -217,6 +218,17 @@ _MINDSPORE_STATE = (
     ),
 )
 
+_TORCH_STATE = (
+    Message(
+        framework=Framework.TORCH_NPU,
+        name="swift",
+        says=Says.STATE,
+        form="'memory(GiB)': {summed_peak:gib}",
+        versions="4.x of ms-swift",
+        source="modelscope/ms-swift issue 9801: of all cards of a process together",
+    ),
+)
+
 _TORCH = (
     _torch(
         "npu",
@@ -230,6 +242,21 @@ _TORCH = (
         "NPU out of memory. Tried to allocate {tensor:size}[[ (NPU {device:id}; {device_total:size} total capacity]]"
         "[[; {in_use:size} already allocated]]",
         "vllm-project/vllm-omni issue 1199",
+    ),
+    _torch(
+        "npu-beyond",
+        "NPU out of memory. Tried to allocate {tensor:beyond} memory",
+        "flashserve/flash-linear-attention-npu issue 149",
+    ),
+    _torch(
+        "overflow",
+        "torage size calculation overflowed with sizes={shape:line}",
+        "c10/core/StorageImpl of PyTorch; huggingface/accelerate issue 2868",
+    ),
+    _torch(
+        "negative",
+        "rying to create tensor with negative dimension {shape:line}",
+        "c10/core of PyTorch; meta-pytorch/torchrec issue 1008",
     ),
     _torch("npu-call", "call {call:word} failed, error code is 207001", "vllm-project/vllm-ascend issue 3141"),
     _torch(
@@ -356,19 +383,9 @@ _HELD = (
     ),
 )
 
-_ENDED = (
-    _cann(
-        "timeout-connect", "EI0006", "CANN's list of error codes: a connection was not made in time", says=Says.ENDED
-    ),
-    _cann("timeout-run", "EI0002", "CANN's list of error codes: a rank did not answer in time", says=Says.ENDED),
-    _cann("bad-value", "EI0003", "CANN's list of error codes: a parameter of HCCL is wrong", says=Says.ENDED),
-    _cann("killed", "Killed", "the shell, after signal 9", says=Says.ENDED),
-)
+MESSAGES = (*_MINDSPORE_FAILED, *_MINDSPORE_TRIED, *_MINDSPORE_STATE, *_TORCH_STATE, *_TORCH, *_CANN, *_HELD)
 
-MESSAGES = (*_MINDSPORE_FAILED, *_MINDSPORE_TRIED, *_MINDSPORE_STATE, *_TORCH, *_CANN, *_HELD, *_ENDED)
-BY_NAME = {message.name: message for message in MESSAGES}
-
-# one of them stands in each message, but for other ends, which are looked for in the end of a log
+# one of them stands in each message
 ANCHORS = (
     b"emory",
     b"207001",
@@ -378,4 +395,6 @@ ANCHORS = (
     b"Other Components",
     b"reate failed",
     b"_mem_stats_show",
+    b"orage size calc",
+    b"tensor with neg",
 )

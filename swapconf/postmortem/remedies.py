@@ -12,11 +12,16 @@ from swapconf.postmortem.whose import Moment, Use, Whose
 from swapconf.words.phrases import phrase
 from swapconf.words.units import GIB, show_bytes
 
+_WEIGHTS = phrase(
+    "weights alone fill the card: share them out, with more tensor, pipeline or expert parallelism or optimizer "
+    "sharding; swap and recompute of activations do not help here"
+)
 _LESS_MEMORY = phrase("swap or recompute more activations: `swapconf plan` finds the fastest way that fits")
 _LESS_MEMORY_OF_TORCH = phrase(
     "recompute activations (activation checkpointing), shard more (tensor, pipeline, context parallelism,"
     " FSDP), or use a smaller micro-batch"
 )
+BEFORE_STEPS = frozenset({Moment.LOADING, Moment.STARTING})
 LARGE_SHARE = 0.2  # of a card, for one allocation
 BESIDE_BYTES = 6 * GIB  # what MindSpore leaves of 64 GiB where no limit is set: 65536M of the device, 59392M for it
 
@@ -33,6 +38,11 @@ class Case:
     @property
     def is_torch(self) -> bool:
         return self.failure.framework is Framework.TORCH_NPU
+
+    @property
+    def is_before_steps(self) -> bool:
+        """No activation was there yet that could be swapped or recomputed."""
+        return self.whose.moment in BEFORE_STEPS
 
     @property
     def is_mindspore(self) -> bool:
@@ -56,6 +66,37 @@ def _host(case: Case) -> Iterator[str]:
             "swap moves less with fewer entries of swap_config; `swapconf plan train.yaml --host-budget 200GB` "
             "keeps to "
             "what a host may pin, for all its cards together"
+        )
+
+
+def _unreal(case: Case) -> Iterator[str]:
+    yield phrase(
+        "it is no question of memory, and neither swap nor recompute helps: a shape, a length or an index that is "
+        "negative or broken became a size"
+    )
+    yield from launch_blocking(None if case.failure.framework is Framework.CANN else case.failure.framework)
+    yield phrase(
+        "follow that operator's shape back to where it comes from: lengths, counts and indices that an operator before "
+        "it computed, custom operators first, and integers that were never written"
+    )
+    if not case.failure.unreal_size:
+        yield phrase(
+            "if the shape is what you meant, no card holds it: use an operator that does not build the whole tensor "
+            "(flash attention instead of a matrix of scores)"
+        )
+
+
+def launch_blocking(framework: Framework | None) -> Iterator[str]:
+    """How to see which operator it was. ``framework``: None where it is not known."""
+    if framework is not Framework.TORCH_NPU:
+        yield phrase(
+            "run again with mindspore.runtime.launch_blocking() in the script (MindSpore): operators then run one by "
+            "one, and the one that is named is the one that failed"
+        )
+    if framework is not Framework.MINDSPORE:
+        yield phrase(
+            "run again with ASCEND_LAUNCH_BLOCKING=1 (torch_npu): operators then run one by one, and the one that is "
+            "named is the one that failed"
         )
 
 
@@ -124,11 +165,8 @@ def _setting_too_high(case: Case) -> Iterator[str]:
 
 
 def _full(case: Case) -> Iterator[str]:
-    if case.whose.moment in (Moment.LOADING, Moment.STARTING):
-        yield phrase(
-            "weights alone fill the card: share them out, with more tensor, pipeline or expert parallelism or "
-            "optimizer sharding; swap and recompute of activations do not help here"
-        )
+    if case.is_before_steps:
+        yield _WEIGHTS
     elif case.is_torch:
         yield _LESS_MEMORY_OF_TORCH
     else:
@@ -157,6 +195,9 @@ def _card(case: Case) -> Iterator[str]:
         "CANN does not tell what the framework's pool did next, as it may free pieces and ask again: give the log of "
         "the framework (worker_N.log of msrun) to `swapconf oom`, too"
     )
+    if case.is_before_steps:
+        yield _WEIGHTS
+        return
     if not case.is_torch:
         yield _LESS_MEMORY
     if not case.is_mindspore:
@@ -183,7 +224,7 @@ def _leave_room(case: Case) -> Iterator[str]:
 
 def _untold(case: Case) -> Iterator[str]:
     if case.is_torch:
-        yield phrase("run again with ASCEND_LAUNCH_BLOCKING=1, so that the operator named is the one that failed")
+        yield from launch_blocking(Framework.TORCH_NPU)
     else:
         yield phrase("run again with GLOG_v=1 and MS_MEMORY_STATISTIC=1: then MindSpore tells what its pool holds")
 
@@ -198,13 +239,17 @@ def _always(case: Case) -> Iterator[str]:
             share=asked / whole,
             whole=show_bytes(whole),
         )
+    if case.is_before_steps and found.cause in _SILENT_OF_STEPS:
+        yield phrase("no step had begun: swap and recompute of activations do not help here")
     if case.whose.use is Use.WORKSPACE:
         yield phrase("it was the workspace of an operator: `swapconf dryrun --level 2` tells what each operator needs")
     if case.set_memory:
         yield phrase("the YAML sets context.max_device_memory to {size}", size=case.set_memory)
 
 
+_SILENT_OF_STEPS = frozenset({Cause.FRAGMENTS, Cause.TOO_LARGE, Cause.SETTING, Cause.UNTOLD, Cause.BESIDE})
 _OF = {
+    Cause.UNREAL: _unreal,
     Cause.HOST: _host,
     Cause.TOO_LARGE: _too_large,
     Cause.FRAGMENTS: _fragments,

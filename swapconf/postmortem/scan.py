@@ -1,24 +1,29 @@
 """LOG, of any size -> HITS: the known messages in it, in order, each with what stands around it.
 
 Blocks of bytes are searched for a few words (`ANCHORS`); where one stands with what follows it in some message, that
-message is tried there. What is held grows neither with a log nor with its longest line.
+message is tried there. The end of a log is also searched for what else ends a run. What is held grows neither with a
+log nor with its longest line.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from swapconf.files.log_blocks import LogBlocks
-from swapconf.postmortem.message import Message, Says, Value
+from swapconf.files.log_pool import size_of
+from swapconf.postmortem.endings import END_ANCHORS, ENDINGS
+from swapconf.postmortem.message import Message, Value
 from swapconf.postmortem.messages import ANCHORS, MESSAGES
 
+END_BYTES = 2**23  # of a log: what a process, or all of a launcher, prints when it dies
 BLOCK_BYTES = 2**17  # stays in the cache of a core while it is searched
 WINDOW_BYTES = 2**13
 _TAIL_BYTES = 16  # of a text around its anchor, which tell it from most others
 _KEY_BYTES = 4  # of a text behind its anchor, by which messages are looked up
+_AROUND_BYTES = 512
 _BACK_BYTES = 256  # from the beginning of a message to the text with its anchor
 BEFORE_BYTES = 2**15  # of what was printed before a message: the frames of Python, the last time of day
 
@@ -50,6 +55,20 @@ class Hit:
         """What was printed before the line."""
         return self.buffer[max(0, self.begin - BEFORE_BYTES) : self.begin]
 
+    @property
+    def around(self) -> bytes:
+        """The line, or of a long one its beginning and what stands beside the message."""
+        if len(self.line) <= 4 * _AROUND_BYTES:
+            return self.line
+        return self.line[:_AROUND_BYTES] + self.line[max(_AROUND_BYTES, self.at - _AROUND_BYTES) :][: 2 * _AROUND_BYTES]
+
+    @property
+    def below(self) -> bytes:
+        """The next line, as far as it was read."""
+        at = self.begin + len(self.line) + 1
+        end = self.buffer.find(b"\n", at, at + WINDOW_BYTES)
+        return self.buffer[at : end if end >= 0 else at + WINDOW_BYTES]
+
     def let_go(self) -> Hit:
         """The same without what was read, which is large."""
         return Hit(
@@ -59,9 +78,11 @@ class Hit:
 
 @dataclass(kw_only=True, slots=True)
 class Scan:
-    """The hits of one log as they are found; afterwards, what could not be read, and how much was."""
+    """The hits of one log as they are found; afterwards, what could not be read, and how much was. ``only_end``: of the
+    last `END_BYTES` of it."""
 
     paths: Sequence[Path]
+    only_end: bool = False
     trouble: list[tuple[str, str]] = field(default_factory=list)
     size_bytes: int = 0
 
@@ -69,15 +90,22 @@ class Scan:
         blocks = LogBlocks(self.paths, BLOCK_BYTES)
         buffer, start, offset = b"", 0, 0  # of all that was read, from offset on; before start it is done with
         lines = _Lines()
+        total = sum(size_of(path) for path in self.paths)
+        signs = _SIGNS
         for block in blocks:
             lines.enter(blocks.path)
+            if blocks.size_bytes + END_BYTES >= total:
+                signs = _ALL_SIGNS
+            elif self.only_end:
+                lines.passed, offset = lines.passed + block.count(b"\n"), offset + len(block)
+                continue
             buffer += block
             begin = max(start, len(buffer) - WINDOW_BYTES)
             stop = buffer.rfind(b"\n", begin) + 1 or begin
-            yield from _hits(buffer, start, stop, offset, lines)
+            yield from _hits(buffer, start, stop, offset, lines, signs)
             keep = max(0, stop - BEFORE_BYTES)
             buffer, start, offset = buffer[keep:], stop - keep, offset + keep
-        yield from _hits(buffer, start, len(buffer), offset, lines)
+        yield from _hits(buffer, start, len(buffer), offset, lines, _ALL_SIGNS)
         self.trouble, self.size_bytes = blocks.trouble, blocks.size_bytes
 
 
@@ -102,13 +130,9 @@ class _Sign:
         pattern: The anchor with what stands around it in one of these texts.
     """
 
-    def __init__(self, anchor: bytes) -> None:
+    def __init__(self, anchor: bytes, messages: Iterable[tuple[Message, bytes]]) -> None:
         self.anchor = anchor
-        self.told = [
-            (message, text, text.index(anchor), text is message.always[0])
-            for message in MESSAGES
-            if message.says is not Says.ENDED and (text := _signed(message)) and _anchor(text) == anchor
-        ]
+        self.told = [(message, text, text.index(anchor), text is message.always[0]) for message, text in messages]
         self._by_key: dict[bytes, list[tuple[Message, bytes, int, bool]]] = {}
         for one in self.told:
             self._by_key.setdefault(self._key(one[1], one[2]), []).append(one)
@@ -149,22 +173,23 @@ def _around(text: bytes, begin: int, end: int) -> bytes:
     return b"(?<=" + re.escape(text[max(0, begin - _TAIL_BYTES) : end]) + b")" + behind
 
 
-def _signed(message: Message) -> bytes:
-    """The first text of a message with an anchor in it."""
-    return next((text for text in message.always if _anchor(text)), b"")
+def _signs(messages: Sequence[Message], anchors: Sequence[bytes]) -> tuple[_Sign, ...]:
+    """One for each anchor; a message is told by the first of its texts with an anchor in it."""
+    by_anchor: dict[bytes, list[tuple[Message, bytes]]] = {anchor: [] for anchor in anchors}
+    for message in messages:
+        text, anchor = next((text, anchor) for text in message.always for anchor in anchors if anchor in text)
+        by_anchor[anchor].append((message, text))
+    return tuple(_Sign(anchor, told) for anchor, told in by_anchor.items() if told)
 
 
-def _anchor(text: bytes) -> bytes:
-    return next((anchor for anchor in ANCHORS if anchor in text), b"")
+_SIGNS = _signs(MESSAGES, ANCHORS)
+_ALL_SIGNS = (*_SIGNS, *_signs(ENDINGS, END_ANCHORS))
 
 
-_SIGNS = tuple(_Sign(anchor) for anchor in ANCHORS)
-
-
-def _hits(data: bytes, start: int, stop: int, offset: int, lines: _Lines) -> Iterator[Hit]:
+def _hits(data: bytes, start: int, stop: int, offset: int, lines: _Lines, signs: Sequence[_Sign]) -> Iterator[Hit]:
     """What begins in `data[start:stop]`; the bytes around are context."""
     counted = start
-    nexts = {sign: place for sign in _SIGNS if (place := sign.find(data, start, stop)) >= 0}
+    nexts = {sign: place for sign in signs if (place := sign.find(data, start, stop)) >= 0}
     while nexts:
         sign = min(nexts, key=nexts.__getitem__)
         at = nexts[sign]

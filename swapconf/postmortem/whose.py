@@ -107,9 +107,11 @@ _HCCL = re.compile(r"hccl|moedistribute|allreduce|allgather|reducescatter|alltoa
 
 def whose(failure: Failure) -> Whose:
     kernel = failure.word("kernel")[:_MOST_CHARS]
-    layer, operator, moment, use = _of_kernel(kernel) if kernel else ("", "", Moment.UNKNOWN, Use.UNKNOWN)
+    layer, operator, moment, use = of_kernel(kernel) if kernel else ("", "", Moment.UNKNOWN, Use.UNKNOWN)
     if moment is Moment.UNKNOWN:
         moment = _of_frames(failure.frames)
+    if moment is Moment.UNKNOWN and failure.is_loading:
+        moment = Moment.LOADING
     if use is Use.UNKNOWN:
         use = _use(failure)
     if moment is Moment.UNKNOWN and ("memory-pool" in failure.messages or "setting-too-high" in failure.messages):
@@ -122,7 +124,8 @@ def is_communication(failure: Failure) -> bool:
     return is_hccl or _HCCL.search(failure.word("call")) is not None
 
 
-def _of_kernel(kernel: str) -> tuple[str, str, Moment, Use]:
+def of_kernel(kernel: str) -> tuple[str, str, Moment, Use]:
+    """Layer, operator, moment and use, as far as the name of a kernel or an actor tells them."""
     for part, moment, use in _ACTORS:
         if part in kernel:
             return "", kernel, moment, use

@@ -13,6 +13,7 @@ from swapconf.postmortem.holders import Holder
 from swapconf.postmortem.message import Memory
 from swapconf.postmortem.run_log import RunLog
 from swapconf.postmortem.whose import Moment, Use, Whose
+from swapconf.report.ending_text import beside, endings_as_records, rank_name, strange_figures
 from swapconf.report.memory_tables import PrintedTable
 from swapconf.words.phrases import joined, phrase, plural, show
 from swapconf.words.units import runs, show_bytes
@@ -22,7 +23,7 @@ _MOST_RANKS, _MOST_HOLDERS = 12, 8
 
 def failure_table(log: RunLog, found: Answer) -> PrintedTable:
     """One row for each thing that is told; what is not told has none."""
-    head = (_rank(found.failure.rank), _when(log, found.failure))
+    head = (rank_name(found.failure.rank), _when(log, found))
     return PrintedTable(head, list(_rows(log, found)), frozenset(head))
 
 
@@ -65,14 +66,14 @@ def _rows(log: RunLog, found: Answer) -> Iterator[tuple[str, str]]:
     yield phrase("in"), f"{failure.path}:{failure.line}"
 
 
-def _rank(rank: int | None) -> str:
-    return phrase("the run") if rank is None else phrase("rank {rank}", rank=rank)
-
-
-def _when(log: RunLog, failure: Failure) -> str:
-    what = (
-        phrase("ran out of pinned host memory") if failure.memory is Memory.HOST else phrase("ran out of device memory")
-    )
+def _when(log: RunLog, found: Answer) -> str:
+    failure = found.failure
+    if found.diagnosis.cause is Cause.UNREAL:
+        what = phrase("asked for memory of a size that cannot be")
+    elif failure.memory is Memory.HOST:
+        what = phrase("ran out of pinned host memory")
+    else:
+        what = phrase("ran out of device memory")
     parts: list[str] = [what]
     if failure.time:
         parts.append(phrase("at {time}", time=failure.time))
@@ -90,6 +91,8 @@ def _when(log: RunLog, failure: Failure) -> str:
 
 
 def _asked(failure: Failure, held: Diagnosis) -> str:
+    if failure.unreal_size:
+        return failure.unreal_size
     if held.asked_bytes is None:
         return phrase("not told")
     return phrase("{size} ({bytes:,} bytes) at once", size=show_bytes(held.asked_bytes), bytes=held.asked_bytes)
@@ -185,37 +188,21 @@ def _others(log: RunLog) -> str:
     if pids := [one.process.pid for one in others if one.rank is None and one.process.pid]:
         names = ", ".join(pids[:_MOST_RANKS]) + ", ..." * (len(pids) > _MOST_RANKS)
         parts.append(phrase("processes {pids} ran out of memory, too", pids=names))
+    parts += beside(log.endings)
     if log.num_others:
         parts.append(plural(log.num_others, "{count} more failure after it", "{count} more failures after it"))
     return joined("; ", parts) if parts else ""
 
 
-_ENDINGS = {
-    "timeout-connect": phrase(
-        "it ends with EI0006: a connection between ranks was not made in time, mostly because another rank had failed; "
-        "look at the logs of all ranks"
-    ),
-    "timeout-run": phrase(
-        "it ends with EI0002: another rank did not answer in time, mostly because it had failed; look at the logs of "
-        "all ranks"
-    ),
-    "bad-value": phrase("it ends with EI0003: a parameter of communication is wrong, which is not about memory"),
-    "killed": phrase(
-        "it was killed: where memory of the host ran out, `dmesg -T | grep -i oom` tells it, and the card was not full"
-    ),
-}
-
-
 def endings(log: RunLog) -> Iterator[str]:
-    """What a log tells in which no allocation failed."""
+    """What a log tells in which nothing is said to have failed."""
     for hit in log.tried[:1]:
         yield phrase(
             "one attempt of the pool failed ({file}:{line}), but no allocation is said to have failed after it",
             file=hit.place.path,
             line=hit.place.line,
         )
-    yield from (_ENDINGS[name] for name in log.ended)
-    if not log.ended and not log.tried:
+    if not log.tried:
         yield phrase("if the run ran out of memory, the log of another rank may tell it, or the end of the launcher's")
 
 
@@ -261,6 +248,9 @@ def as_record(log: RunLog, found: Answer) -> dict[str, Any]:
             "with_fragments_peak_bytes": held.mapped_peak_bytes,
         },
         "holders": [{"module": one.module, "device": one.device, "bytes": one.size_bytes} for one in failure.holders],
+        "unreal_size": failure.unreal_size or None,
+        "endings": endings_as_records(log),
+        "strange_figures": [show(line) for line in strange_figures(log)],
         "ranks": [one.rank for one in log.failures],
         "ranks_in_order": log.is_ordered,
         "more_failures": log.num_others,

@@ -12,7 +12,7 @@ from swapconf.words.units import runs
 MISSING, DIFFERS, UNDECIDED, VOID = "log-line-missing", "log-line-differs", "log-line-undecided", "log-swap-void"
 RECOMPUTED, NO_LOG, NO_LINE, UNREAD = "log-swap-recomputed", "log-missing", "log-without-strategy", "log-unread"
 ABOVE, NO_PEAK, ENDED, UNKNOWN = "peak-above-predicted", "peak-not-logged", "log-of-no-step", "log-not-compared"
-SEVERAL = "log-of-several-runs"
+SEVERAL, DIED, STRANGE = "log-of-several-runs", "run-died", "peak-impossible"
 
 
 OTHER_RUN = phrase("run the YAML that is verified here, or verify the one that was run")

@@ -11,20 +11,24 @@ from swapconf.config.cluster import Cluster
 from swapconf.files import log_folder
 from swapconf.files.log_folder import Stream
 from swapconf.files.log_pool import read_all
+from swapconf.memory.figures import Figures, impossible
 from swapconf.verify import worker_logs
 from swapconf.verify.decided import Decided
 from swapconf.verify.deviation import (
     ABOVE,
+    DIED,
     ENDED,
     NO_LOG,
     NO_PEAK,
     OTHER_RUN,
     SEVERAL,
+    STRANGE,
     UNKNOWN,
     UNREAD,
     Deviation,
     counted,
 )
+from swapconf.verify.ended import RankEnd, deviations, of_no_rank
 from swapconf.verify.one_rank import Comparison
 from swapconf.verify.predicted_peaks import PredictedPeaks
 from swapconf.verify.worker_logs import LoggedEntry, Said, Told
@@ -38,13 +42,20 @@ _MOST_NAMES = 4
 
 @dataclass(frozen=True, kw_only=True)
 class RankVerdict:
-    """One rank: what its logs say, what was predicted, and the rules that it breaks (notes not counted)."""
+    """One rank: what its logs say, what was predicted, and the rules that it breaks (notes not counted). ``end``: how
+    it died, "" where it did not."""
 
     rank: int
     stage: int
     said: Said | None
     predicted: PredictedPeaks | None
     rules: tuple[str, ...]
+    end: str = ""
+
+    @property
+    def is_as_decided(self) -> bool:
+        """It did what was decided, however it ended."""
+        return set(self.rules) <= {DIED}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +69,11 @@ class Verification:
     def agrees(self) -> bool:
         return all(finding.severity is Severity.NOTE for finding in self.findings)
 
+    @property
+    def is_as_decided(self) -> bool:
+        """It agrees, but for how the run ended."""
+        return all(one.severity is Severity.NOTE or one.rule == DIED for one in self.findings)
+
 
 def verify(
     folder: Path,
@@ -67,8 +83,10 @@ def verify(
     predicted: Mapping[int, PredictedPeaks],
     slack_bytes: int = 0,
     jobs: int = 1,
+    ends: Sequence[RankEnd] = (),
 ) -> Verification:
     """Compare the logs below a folder with a config. ``ranks``: those that must have one; others are compared, too.
+    ``ends``: how ranks died, the one that began first.
 
     Raises OSError where the folder cannot be listed.
     """
@@ -87,6 +105,9 @@ def verify(
         )
         for path, why in trouble
     ]
+    if cluster.num_devices == 1:
+        ends = [replace(end, rank=0) for end in ends]
+    general += of_no_rank(ends)
     comparison = Comparison(decided, here)
     if not decided.is_known:
         general.append(
@@ -102,12 +123,14 @@ def verify(
     for rank in sorted({*ranks, *logs}):
         said, peaks = logs.get(rank), _prediction(rank, cluster, predicted)
         several = _several(runs_of.get(rank, ()), folder)
-        deviations = dict.fromkeys(_absent(rank, said, cluster, here), 0)
-        if said is not None and not deviations:
-            deviations.update(dict.fromkeys(comparison.of(said, cluster.stage_of(rank)), 0))
-            deviations.update(_peaks(said, peaks, slack_bytes, here))
-        deviations.update(dict.fromkeys(several, 0))
-        for deviation, excess_bytes in deviations.items():
+        told = dict.fromkeys(_absent(rank, said, cluster, here), 0)
+        if said is not None and not told:
+            told.update(dict.fromkeys(comparison.of(said, cluster.stage_of(rank)), 0))
+            told.update(_peaks(said, peaks, slack_bytes, here))
+            told.update(dict.fromkeys(_strange(said, here), 0))
+        died = list(deviations(ends, rank))
+        told.update(dict.fromkeys([*died, *several], 0))
+        for deviation, excess_bytes in told.items():
             found[deviation][rank] = excess_bytes
         verdicts.append(
             RankVerdict(
@@ -115,7 +138,8 @@ def verify(
                 stage=cluster.stage_of(rank),
                 said=said,
                 predicted=peaks,
-                rules=tuple(sorted({item.rule for item in deviations if LOGS[item.rule][0] != "note"})),
+                rules=tuple(sorted({item.rule for item in told if LOGS[item.rule][0] != "note"})),
+                end=died[0].message if died else "",
             )
         )
     findings = [_finding(deviation, ranks) for deviation, ranks in found.items()]
@@ -237,6 +261,17 @@ def _peaks(
                 ),
                 logged - limit,
             )
+
+
+def _strange(said: Said, folder: str) -> Iterator[Deviation]:
+    figures = Figures(
+        used_peak=said.used_peak_bytes,
+        mapped_peak=said.with_fragments_peak_bytes,
+        limit=said.limit_bytes,
+        device=said.device_bytes,
+    )
+    for what, hint in impossible(figures):
+        yield Deviation(STRANGE, Origin(file=folder), what, hint)
 
 
 def _finding(deviation: Deviation, excess_bytes: Mapping[int, int]) -> Finding:

@@ -37,6 +37,8 @@ _PAIR = re.compile(r"([\w.]{1,200}), value=(\d{1,9})(?:, |\s*$)")
 _NAME = re.compile(r"([\w.]{1,200})(?:, |\s*$)")
 _SUBJECT = re.compile(r"([\w.]{1,200}), ")
 _RULE = re.compile(r"\[([\w-]{1,80})\]\s*$")
+_SIZES = re.compile(rb"(Device \w{1,10}|MindSpore Used) memory size: (\d{1,9})M")  # right above the peaks
+_ABOVE_BYTES = 1024
 _PEAKS = re.compile(rb"(Used|Actual) peak memory usage \((?:without|with) fragments\): (\d{1,9})M")
 
 
@@ -67,6 +69,7 @@ class Said:
 
     Attributes:
         outside_lazy_inline: How often MindSpore warns that a swap has no effect.
+        device_bytes, limit_bytes: Of the card, and what the pool may take of it.
         size_bytes: Of the logs.
     """
 
@@ -75,6 +78,8 @@ class Said:
     outside_lazy_inline: int = 0
     used_peak_bytes: int | None = None
     with_fragments_peak_bytes: int | None = None
+    device_bytes: int | None = None
+    limit_bytes: int | None = None
     size_bytes: int = 0
 
 
@@ -134,6 +139,8 @@ def merge(said: Iterable[Said]) -> Said:
         outside_lazy_inline=max((one.outside_lazy_inline for one in every), default=0),
         used_peak_bytes=highest(one.used_peak_bytes for one in every),
         with_fragments_peak_bytes=highest(one.with_fragments_peak_bytes for one in every),
+        device_bytes=highest(one.device_bytes for one in every),
+        limit_bytes=highest(one.limit_bytes for one in every),
         size_bytes=sum(one.size_bytes for one in every),
     )
 
@@ -152,6 +159,8 @@ class _Notes:
             outside_lazy_inline=self.outside,
             used_peak_bytes=self.peaks.get(b"Used"),
             with_fragments_peak_bytes=self.peaks.get(b"Actual"),
+            device_bytes=self.peaks.get(b"Device"),
+            limit_bytes=self.peaks.get(b"MindSpore Used"),
             size_bytes=size_bytes,
         )
 
@@ -170,7 +179,10 @@ class _Scanner:
             self._take_line(data, at, offset)
         for at in _hits(data, _PEAK, start, stop):
             if match := _PEAKS.search(data, max(0, at - 7), at + 60):
-                self._note(data, at, offset).peaks[match[1]] = int(match[2]) * _MIB
+                peaks = self._note(data, at, offset).peaks
+                peaks[match[1]] = int(match[2]) * _MIB
+                for size in _SIZES.finditer(data, max(0, at - _ABOVE_BYTES), at):
+                    peaks[b"Device" if size[1].startswith(b"Device") else size[1]] = int(size[2]) * _MIB
         for at in _hits(data, _OUTSIDE, start, stop):
             self._note(data, at, offset).outside += 1
         if self.rank_id is None and offset + start < _RANK_BYTES:

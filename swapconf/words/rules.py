@@ -333,6 +333,17 @@ LOGS: Pages = {
         "A rank has several logs of the same kind in different folders, as of several runs: they are read as one, "
         "so that a line of any of them counts for the rank.",
     ),
+    "run-died": (
+        "error",
+        "A rank did not end as it should: the message tells of what the first of them died (memory, a kernel, a "
+        "device, a link, the program), what it did last, and which others only waited for it. That the log agrees with "
+        "the config up to there is told beside it. `swapconf oom` tells more.",
+    ),
+    "peak-impossible": (
+        "note",
+        "Figures of memory in a worker log that contradict each other: a peak with fragments below the one without, a "
+        "peak above what the pool may take or above the card.",
+    ),
     "log-unread": ("warning", "A log was not read to its end, or it is not known to which rank it belongs."),
     "peak-above-predicted": (
         "warning",

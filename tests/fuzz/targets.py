@@ -39,7 +39,7 @@ from swapconf.profile import (
     step_trace,
     trace_view,
 )
-from swapconf.report import explanation, oom_text
+from swapconf.report import ending_text, explanation, oom_text
 from swapconf.report import findings_text as report
 from swapconf.study.study import study_document
 from swapconf.timing import calibration, costing, hardware, program, timeline
@@ -188,6 +188,10 @@ def logs_below(data: bytes) -> None:
 
 def log_of_a_failed_run(data: bytes) -> None:
     found = run_log.read(file_of(data, "worker_0.log"))
+    list(ending_text.strange_figures(found))
+    if found.endings:
+        ending_text.ending_table(found)
+        ending_text.advice_table(found.endings[0])
     if found.failures:
         told = answer(found)
         oom_text.as_record(found, told)

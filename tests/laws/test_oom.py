@@ -6,27 +6,35 @@ import re
 import tempfile
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from swapconf.postmortem import run_log, scan
+from swapconf.postmortem.advice import advice
 from swapconf.postmortem.answer import answer
 from swapconf.postmortem.cann_modules import MODULES
-from swapconf.postmortem.message import PART, Message, Says
+from swapconf.postmortem.ending import Ending
+from swapconf.postmortem.endings import END_ANCHORS, ENDINGS
+from swapconf.postmortem.failure import Failure
+from swapconf.postmortem.message import PART, Message
 from swapconf.postmortem.messages import ANCHORS, MESSAGES
 from swapconf.postmortem.run_log import RunLog
-from swapconf.report import oom_text
+from swapconf.report import ending_text, oom_text
+from swapconf.report.rank_ends import rank_ends
 from swapconf.words.units import GIB, MIB
 from tests.helpers import ROOT
 
-REAL = [path.read_bytes() for path in sorted((ROOT / "tests/oom").glob("*.log"))]
-PIECES = [*ANCHORS, *(text for message in MESSAGES for text in message.always)]
+T = TypeVar("T", Failure, Ending)
+REAL = [path.read_bytes() for path in sorted((ROOT / "tests/oom").rglob("*.log"))]
+PIECES = [*ANCHORS, *END_ANCHORS, *(text for message in (*MESSAGES, *ENDINGS) for text in message.always)]
 BYTES = st.lists(
     st.sampled_from(PIECES)
     | st.binary(max_size=60)
-    | st.sampled_from([b"\n", b" ", b"512", b"1e999", b"-1", b"\x1b[", b"Traceback (most recent call last)"])
+    | st.sampled_from([b"\n", b" ", b"512", b"507015", b"1e999", b"-1", b"\x1b[", b"Traceback (most recent call last)"])
+    | st.sampled_from([b"[rank3]: ", b"(PID:7, Device:1, RankID:-1)", b"[PID: 7]", b'  File "a.py", line 1, in f\n'])
     | st.integers(0, 2**70).map(lambda number: str(number).encode()),
     max_size=40,
 ).map(b"".join)
@@ -43,6 +51,12 @@ def read(data: bytes, block: int = 2**17, window: int = 2**13) -> RunLog:
 
 
 def told(log: RunLog) -> None:
+    list(rank_ends(log, Path("logs")))
+    list(ending_text.strange_figures(log))
+    ending_text.endings_as_records(log)
+    if log.endings:
+        assert ending_text.ending_table(log).rows
+        assert all(advice(one) for one in log.endings)
     if not log.failures:
         list(oom_text.endings(log))
         return
@@ -65,7 +79,7 @@ def test_no_change_of_a_real_log_crashes_the_reading(real: bytes, at: int, put: 
 
 
 @settings(max_examples=300)
-@given(message=st.sampled_from([one for one in MESSAGES if one.says is not Says.ENDED]), data=st.data())
+@given(message=st.sampled_from([*MESSAGES, *ENDINGS]), data=st.data())
 def test_the_figures_of_a_message_come_back(message: Message, data: st.DataObject) -> None:
     """Each form filled with figures, in each way in which they are written."""
     text, expected = filled(message, data)
@@ -90,9 +104,19 @@ def filled(message: Message, data: st.DataObject) -> tuple[str, dict[str, int | 
         elif kind == "module":
             number = data.draw(st.sampled_from(sorted(MODULES)))
             shown, value = str(number), MODULES[number]
-        elif kind == "id":
+        elif kind in ("id", "signed"):
             value = data.draw(st.integers(0, 9999))
             shown = str(value)
+        elif kind == "code":
+            value = data.draw(st.integers(100_000, 999_999))
+            shown = str(value)
+        elif kind == "gib":
+            size = data.draw(st.integers(0, 999))
+            shown, value = f"{size}.50", round((size + 0.5) * GIB)
+        elif kind == "blank":
+            shown = value = "  "
+        elif kind == "beyond":
+            shown = value = "more than 1EB"
         else:
             shown = value = data.draw(st.from_regex(r"\A[A-Za-z][A-Za-z0-9_]{0,20}\Z"))
         if name:
@@ -125,6 +149,10 @@ def test_a_failure_is_the_same_wherever_blocks_end(asked: int, used: int, limit:
 @given(real=st.sampled_from(REAL), before=st.integers(0, 400), noise=st.sampled_from([b"step", b"x" * 400, b"memory"]))
 def test_what_stands_before_a_failure_only_moves_it(real: bytes, before: int, noise: bytes) -> None:
     log, alone = read((noise + b"\n") * before + real, 4096), read(real)
-    assert [replace(one, line=one.line - before, path=Path()) for one in log.failures] == [
-        replace(one, path=Path()) for one in alone.failures
-    ]
+    moved = before * (len(noise) + 1)
+
+    def as_alone(one: T) -> T:
+        return replace(one, line=one.line - before, offset=one.offset - moved, path=Path())
+
+    assert [as_alone(one) for one in log.failures] == [replace(one, path=Path()) for one in alone.failures]
+    assert [as_alone(one) for one in log.endings] == [replace(one, path=Path()) for one in alone.endings]

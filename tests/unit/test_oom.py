@@ -285,23 +285,14 @@ def test_the_setting_of_the_yaml_is_told(tmp_path: Path) -> None:
 # --- what is no log of a failure ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("line", "said"),
-    [
-        ("epoch 3, loss 2.1", "the log of another rank"),
-        ("EI0006: Getting socket times out.", "EI0006"),
-        ("EI0002: The wait execution of the Notify register times out.", "EI0002"),
-        ("bash: line 1: 4711 Killed python run.py", "memory of the host"),
-    ],
-)
-def test_a_log_without_a_failure_says_so(line: str, said: str, tmp_path: Path) -> None:
-    read(tmp_path, line)
+def test_a_log_without_a_failure_says_so(tmp_path: Path) -> None:
+    read(tmp_path, "epoch 3, loss 2.1")
     result = invoke("oom", tmp_path / "worker_0.log")
     assert result.exit_code == 1
     assert "no failed allocation is told in 1 log" in result.stdout
-    assert said in result.stdout
+    assert "the log of another rank" in result.stdout
     record = json.loads(invoke("oom", tmp_path, "--format", "json").stdout)
-    assert record["failure"] is None
+    assert (record["failure"], record["endings"], record["ended"]) == (None, [], [])
 
 
 def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,9 @@ import pytest
 from swapconf.postmortem import run_log
 from swapconf.postmortem.answer import answer
 from swapconf.postmortem.cause import Cause
+from swapconf.postmortem.codes import CODES
+from swapconf.postmortem.endings import END_ANCHORS, ENDINGS
+from swapconf.postmortem.families import Family
 from swapconf.postmortem.message import VALUES, Memory, Message, Says
 from swapconf.postmortem.messages import ANCHORS, MESSAGES
 from swapconf.postmortem.whose import Moment, Use
@@ -79,6 +83,10 @@ EXPECTED: dict[str, tuple[Cause, int | None, dict[str, Any]]] = {
     "rollout-dispatch": (Cause.CARD, 20971520, {"use": Use.POOL, "time": "2026-04-23 23:34:33.485"}),
     "deployment-aicpu": (Cause.BESIDE, 831782912, {"time": "2026-10-10 12:07:40.000"}),
     "vllm_ascend-1993": (Cause.UNTOLD, None, {"memory": Memory.DEVICE}),
+    "flash_linear_attention-149": (Cause.UNREAL, None, {"unreal_size": "more than 1EB"}),
+    "accelerate-2868": (Cause.UNREAL, None, {"unreal_size": "[1, 4623015400198258675]"}),
+    "torchrec-1008": (Cause.UNREAL, None, {"unreal_size": "-3516029179369850022: [-3516029179369850022]", "rank": 7}),
+    "pytorch-139181": (Cause.UNREAL, None, {"unreal_size": "[1, 4605674770382112385, 4128, 128]"}),
 }
 OTHERS = {"mindone-820": 1, "helios-62": 1, "hixl-links": 1}
 
@@ -105,16 +113,32 @@ def test_each_log_has_its_source_and_each_source_its_log() -> None:
     assert sorted(named) == sorted(path.stem for path in LOGS.glob("*.log")) == sorted(EXPECTED)
 
 
-@pytest.mark.parametrize("message", MESSAGES, ids=lambda message: message.name)
+@pytest.mark.parametrize("message", [*MESSAGES, *ENDINGS], ids=lambda message: message.name)
 def test_a_form_can_be_found_and_its_values_have_a_meaning(message: Message) -> None:
-    assert message.says is Says.ENDED or any(anchor in text for anchor in ANCHORS for text in message.always)
+    anchors = ANCHORS if message in MESSAGES else END_ANCHORS
+    assert any(anchor in text for anchor in anchors for text in message.always)
     assert set(message.values) <= set(VALUES)
     assert message.source
     assert message.versions
 
 
 def test_names_are_unique() -> None:
-    assert len({message.name for message in MESSAGES}) == len(MESSAGES)
+    both = (*MESSAGES, *ENDINGS)
+    assert len({message.name for message in both}) == len(both)
+
+
+@pytest.mark.parametrize(("anchors", "messages"), [(ANCHORS, MESSAGES), (END_ANCHORS, ENDINGS)])
+def test_no_anchor_is_looked_for_in_vain(anchors: Sequence[bytes], messages: Sequence[Message]) -> None:
+    """Each costs a search through a whole log."""
+    for anchor in anchors:
+        assert any(anchor in text for message in messages for text in message.always), anchor
+
+
+def test_a_message_of_an_end_tells_its_family_or_what_decides_it() -> None:
+    for message in ENDINGS:
+        decides = {"code", "reason", "exit"} & set(message.values)
+        assert message.says is not Says.ENDED or (message.family is not None) or decides
+    assert all(isinstance(code.family, Family) and 100_000 <= number < 1_000_000 for number, code in CODES.items())
 
 
 WORDINGS = [

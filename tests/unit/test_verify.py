@@ -547,6 +547,83 @@ def test_a_model_that_is_not_known(logs: Path, config: Path) -> None:
     assert findings(logs, config) == [("log-not-compared", "the operators of this model are not known")]
 
 
+# --- how the run ended ----------------------------------------------------------------------------------------------
+
+KERNEL = (
+    "[ERROR] DEVICE(7,ffff01,python):2026-11-02-10:00:05.000.001 [mindspore/a.cc:3] F] Run Task failed, task_id: 1, "
+    "stream_id: 3, tid: 7, device_id: 8, retcode: 507015 (aicore exception)\n"
+    "{ Epoch:[  1/  1], step:[    2/  100] }\n"
+    "[ERROR] DEVICE(7,ffff01,python):2026-11-02-10:00:05.000.001 [mindspore/a.cc:3] F] Run Task failed, task_id: 1, "
+    "stream_id: 3, tid: 7, device_id: 8, retcode: 507015 (aicore exception)\n"
+)
+WAITED = "EI0002: [PID: 7] 2026-11-02-10:00:03.000 The wait execution of the Notify register times out.\n"
+
+
+def died(logs: Path, rank: int, text: str) -> None:
+    with (logs / f"worker_{rank}.log").open("a") as file:
+        file.write(text)
+
+
+def test_a_run_that_died_is_not_said_to_agree_although_the_decision_does(logs: Path, config: Path) -> None:
+    died(logs, 1, KERNEL)
+    for rank in (0, 2, 3):
+        died(logs, rank, WAITED)
+    assert findings(logs, config) == [
+        ("run-died", "ranks 0, 2-3: waited in vain for another rank"),
+        (
+            "run-died",
+            "rank 1: ended by an exception of a kernel on the device (507015, aicore exception), on device 8, after "
+            "step 2 of 100",
+        ),
+    ]
+    text = verify(logs, config)
+    assert text.exit_code == 1
+    assert "agrees, but run-died" in text.stdout
+    assert f"{logs / 'worker_1.log'}:" in text.stdout
+    assert "neither memory nor what was decided ended it; `swapconf oom" in text.stdout
+    record = json.loads(verify(logs, config, "--format", "json").stdout)
+    assert (record["agrees"], record["as_decided"]) == (False, True)
+    assert [one["as_decided"] for one in record["ranks"]] == [True] * 8
+    assert [one["ended"] is None for one in record["ranks"]] == [False] * 4 + [True] * 4
+
+
+def test_a_rank_that_died_and_differs_is_told_as_both(logs: Path, config: Path) -> None:
+    (logs / "worker_1.log").write_text(log(LINES[1:]) + KERNEL)
+    record = json.loads(verify(logs, config, "--format", "json").stdout)
+    assert (record["as_decided"], record["ranks"][1]["rules"]) == (False, ["log-line-missing", "run-died"])
+
+
+def test_a_run_that_ran_out_of_memory_is_told_as_that(logs: Path, config: Path) -> None:
+    message = "Device(id:0) memory isn't enough and alloc failed, kernel name: x, alloc size: {}B.\n"
+    died(logs, 1, message.format(2**31))
+    assert findings(logs, config) == [("run-died", "rank 1: ended as memory ran out: 2.00G were asked for")]
+    died(logs, 0, message.format(-4096))
+    assert findings(logs, config) == [
+        ("run-died", "rank 1: ran out of memory, too"),
+        ("run-died", "rank 0: ended as it asked for memory of a size that cannot be"),
+    ]
+
+
+def test_what_comes_after_the_end_of_training_did_not_end_the_run(logs: Path, config: Path) -> None:
+    died(logs, 1, "[INFO] ME [mindformers] - INFO - .........Training Over!.............\nSegmentation fault\n")
+    assert findings(logs, config) == []
+
+
+def test_an_end_of_no_rank_is_told_of_the_run(logs: Path, config: Path) -> None:
+    (logs / "msrun.log").write_text(
+        "[ERROR] ME [_api.py:364] Worker process 4711 exit with exception. Error code: -9.\n"
+    )
+    assert findings(logs, config) == [("run-died", "the run: ended by signal 9 (killed)")]
+
+
+def test_the_only_log_of_a_run_of_one_device_is_that_of_its_rank(tmp_path: Path, config: Path) -> None:
+    config.write_text(CONFIG.replace("data_parallel: 4, pipeline_stage: 2, micro_batch_num: 4", "data_parallel: 1"))
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one" / "job.log").write_text(log() + KERNEL)
+    (told,) = [text for rule, text in findings(tmp_path / "one", config) if rule == "run-died"]
+    assert told.startswith("rank 0: ended by an exception of a kernel")
+
+
 # --- peaks ----------------------------------------------------------------------------------------------------------
 
 
@@ -632,6 +709,25 @@ def test_earlier_dry_runs_are_found(logs: Path, config: Path) -> None:
     )
     assert findings(logs, config) == [
         ("peak-above-predicted", "ranks 0-3: the used peak is above the predicted 899.0M, by up to 1.0M")
+    ]
+
+
+def test_peaks_that_contradict_each_other_are_noted(logs: Path, config: Path) -> None:
+    """As on a public page (tests/oom/ended/SOURCES.md, impossible-peaks)."""
+    sizes = "Device MOC memory size: 65536M\nMindSpore Used memory size: {}M\nMindSpore memory base address: 0xf\n"
+    peaks = "Used peak memory usage (without fragments): {}M\nActual peak memory usage (with fragments): {}M\n"
+    start = "\n".join(LINES) + "\n"
+    (logs / "worker_2.log").write_text(start + sizes.format(59392) + peaks.format(55389, 55341))
+    (logs / "worker_3.log").write_text(start + sizes.format(59392) + peaks.format(59000, 70000))
+    (logs / "worker_4.log").write_text(start + sizes.format(70000) + peaks.format(59000, 59000))
+    (logs / "worker_5.log").write_text(start + sizes.format(59392) + peaks.format(59000, 59392))
+    assert findings(logs, config) == [
+        (
+            "peak-impossible",
+            "rank 2: the peak with fragments (54.04G) is below the one without (54.09G), which is a part of it",
+        ),
+        ("peak-impossible", "rank 3: the peak (68.36G) is above the card (64.00G)"),
+        ("peak-impossible", "rank 4: the pool may take 68.36G of a card of 64.00G"),
     ]
 
 
