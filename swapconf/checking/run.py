@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from swapconf.checking.find import is_training, looks_like_training, may_be_training, yaml_files
 from swapconf.checking.request import Checked, CheckRequest
-from swapconf.config import overrides
+from swapconf.config import base_config, overrides
 from swapconf.config.nodes import Document
-from swapconf.config.yaml_document import beginning, parse, read_text
+from swapconf.config.yaml_document import beginning, read_text
 from swapconf.study.settings import Settings, settings_in
 from swapconf.study.study import Study, study_document
 from swapconf.upstream.facts import installed
@@ -103,7 +103,7 @@ def _concerns_us(file: str, text: str) -> bool:
 
 def check_text(order: CheckRequest, text: str) -> Checked:
     """The same for a text at hand. Raises SwapconfError when there is nothing to read in it."""
-    document = parse(text, order.file)
+    document = base_config.of_text(text, order.file)
     if not order.named and not is_training(document):
         return Checked(file=order.file, training=False)
     return Checked(file=order.file, findings=study(order, document).findings)

@@ -261,7 +261,7 @@ def _where(document: Document, stray: _Stray) -> str:
     return phrase(
         "move it into `{section}` of line {line}; below it, indented, was probably meant",
         section=stray.home,
-        line=home.line,
+        line=document.line_of(home),
     )
 
 
