@@ -101,18 +101,11 @@ def command(
 
         fixing.repair(orders, write=fix and not diff, ask=not yes, err=form != "text")
     try:
-        checked = [
-            one
-            for one in shown(run.check_all(orders, jobs), len(orders), phrase("check"), _WORTH_A_BAR)
-            if one.training
-        ]
+        checked = run.whole(shown(run.check_all(orders, jobs), len(orders), phrase("check"), _WORTH_A_BAR))
     except ValueError as error:  # an override that a file has no place for
         raise click.UsageError(str(error)) from None
-    findings = [
-        *of_orders,
-        *run.empty_folders(paths, checked),
-        *(finding for one in checked for finding in one.findings),
-    ]
+    told = [*of_orders, *run.empty_folders(paths, checked), *(finding for one in checked for finding in one.findings)]
+    findings = list(dict.fromkeys(told))  # two files may include a third
     _report(findings, checked, form, output, strict)
     failed = has_errors(findings) or (strict and any(finding.severity is Severity.WARNING for finding in findings))
     unreadable = any(one.unreadable for one in checked)

@@ -6,7 +6,7 @@ from difflib import unified_diff
 
 import click
 
-from swapconf.cli.common import EXIT_ERRORS, environment, print_findings, say, version_options, writing
+from swapconf.cli.common import EXIT_ERRORS, environment, needs_training, print_findings, say, version_options, writing
 from swapconf.cli.complete import FILE
 from swapconf.cli.help import Command
 from swapconf.cli.outputs import OutFile
@@ -90,6 +90,7 @@ def command(
         raise click.UsageError(phrase("--whole is there with --to pynative only"))
     text = read_text(file)
     study = study_for_check(base_config.of_text(text, file), environment(), mindspore_version, mindformers_version)
+    needs_training(study)
     print_findings(study.findings, err=True)  # a config that no run takes may well be migrated to one that does
     done = migrate(
         text,

@@ -15,9 +15,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
 
-from swapconf.config import misplaced
 from swapconf.config.config import Dialect
 from swapconf.config.dialects import dialect_of
+from swapconf.config.meant import meant
 from swapconf.config.nodes import Document, Entry, Included, Node
 from swapconf.config.remedies import describe
 from swapconf.config.yaml_document import parse, read_text
@@ -168,7 +168,7 @@ class _Reader:
 def _elsewhere(document: Document) -> Iterator[Finding]:
     """Files that are named where, or as, mindformers does not look for them."""
     for key, entry in document.root.entries.items():
-        if key != KEY and _names_files(entry.value) and misplaced.meant(key, (KEY,)):
+        if key != KEY and _names_files(entry.value) and meant(key, (KEY,)):
             yield Finding(
                 origin=document.key_origin(entry, key),
                 rule="unknown-section",

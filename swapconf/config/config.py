@@ -163,9 +163,11 @@ class Pipeline:
 
     ``offset[interleave][stage]``: layers more or less than the even share; one row or one number stands for all.
     ``is_one_card``: a PyNative YAML whose batch two ranks cannot share; others do not tell how many there are.
+    ``is_told``: the YAML has a section that could say how many stages there are; without one mindformers takes 1.
     """
 
     num_stages: int = 1
+    is_told: bool = True
     num_interleaves: int = 1
     offset: tuple[tuple[int, ...], ...] = ((0,),)
     zero_bubble_v: bool = False

@@ -7,7 +7,7 @@ from enum import Enum
 
 from swapconf.config import rl_training
 from swapconf.config.dialects import GRAPH_SECTIONS, MCORE_SWAP_KEYS, PYNATIVE_SECTIONS, RECOMPUTE_KEYS
-from swapconf.config.misplaced import meant
+from swapconf.config.meant import meant
 from swapconf.config.nodes import Document, Entry, Node
 from swapconf.words.findings import Finding, Origin, Severity
 from swapconf.words.phrases import mark, phrase

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from swapconf.config.dialects import GRAPH_SECTIONS
-from swapconf.config.misplaced import asks, meant
+from swapconf.config.meant import meant
+from swapconf.config.misplaced import asks
 from swapconf.config.nodes import Document, Entry
 from swapconf.config.rl_training import ASKED, ROLES, RULE, SECTIONS, TRAINED, Part
 from swapconf.words.findings import Finding, Severity

@@ -1,10 +1,10 @@
 """DOCUMENT -> PARTS: a YAML of RL training as one training document for each model that it trains or asks.
 
 mindrlhf (e8a8fc1, August 2025; mindrlhf/configs/grpo_configs.py and mindrlhf/worker) reads of each model the YAML that
-``model_config`` names, by the folder that it is started in. ``parallel_config``, ``recompute_config`` and ``offset`` of
-the model's own section stand in the place of what that YAML says, and ``context`` and ``rl_config.use_parallel`` of the
-RL YAML hold for all; ``swap_config`` is not passed on. Only the actor is trained (of PPO, a critic, too): of the others,
-`recompute_config` is not read.
+``model_config`` names, by the folder that it is started in. ``parallel_config``, ``recompute_config`` and ``offset``
+of the model's own section stand in the place of what that YAML says, and ``context`` and ``rl_config.use_parallel`` of
+the RL YAML hold for all; ``swap_config`` is not passed on. Only the actor is trained (of PPO, a critic, too): of the
+others, `recompute_config` is not read.
 """
 
 from __future__ import annotations
@@ -148,9 +148,8 @@ def _inline(entry: Entry) -> Node:
     """The model written out in its place: a whole YAML, its `model`, or the sizes alone."""
     if "model" in entry.value.entries:
         return entry.value
-    inner = (
-        entry if MODEL in entry.value.entries else replace(entry, value=replace(entry.value, entries={MODEL: entry}))
-    )
+    whole = MODEL in entry.value.entries
+    inner = entry if whole else replace(entry, value=replace(entry.value, entries={MODEL: entry}))
     return replace(entry.value, entries={"model": replace(inner, key="model")})
 
 

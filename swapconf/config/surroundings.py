@@ -23,6 +23,7 @@ _CLASSES = (
     "model.model_config.model_type",
     "model.model_config.architectures",
     "model.arch.type",
+    "model.arch.auto_register",
 )
 _NUM_INTERLEAVES = ("pp_interleave_num", "virtual_pipeline_model_parallel_size")
 _DETERMINISTIC = (
@@ -31,6 +32,7 @@ _DETERMINISTIC = (
     "context.deterministic",
     "training.deterministic",
 )
+_PARALLEL = ("parallel_config", "parallelism")
 _MAX_LAYERS = 1_000  # far above any model; keeps a typo from costing memory
 
 
@@ -46,6 +48,8 @@ def read(document: Document) -> Surroundings:
     legacy = reader.legacy()
     for path in ("model", "model.model_config", "model.arch", "moe_config", *_CLASSES):
         reader.node(path)  # rules point at them
+    for path in ("model.model_config", "moe_config"):
+        reader.keys(path)
     section = _plain(document.root.get("model"))
     config = Config(
         file=document.file,
@@ -86,6 +90,12 @@ class _Reader:
             return None
         self.origins[path] = self.document.key_origin(entry, path)
         return entry.value
+
+    def keys(self, path: str) -> None:
+        """Note where each key of a section stands."""
+        entry = self.document.entry_at(path)
+        for key, inner in entry.value.entries.items() if entry is not None else ():
+            self.origins[f"{path}.{key}"] = self.document.key_origin(inner, f"{path}.{key}")
 
     def value(self, path: str) -> object:
         """The scalar at a path; None when it is absent or not a scalar."""
@@ -137,6 +147,7 @@ class _Reader:
         interleaves = self.count(*(f"model.model_config.{name}" for name in _NUM_INTERLEAVES), most=_MAX_LAYERS) or 1
         return Pipeline(
             num_stages=stages,
+            is_told=any(self.document.root.get(name) is not None for name in _PARALLEL),
             num_interleaves=interleaves if interleaved else 1,
             offset=self._offset("model.model_config.offset"),
             zero_bubble_v=interleaved and scheduler == "zero_bubble_v",

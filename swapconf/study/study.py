@@ -14,7 +14,7 @@ from swapconf.config import base_config, pretrained, rl_mistakes, yaml_config
 from swapconf.config.config import Config, Dialect
 from swapconf.config.file_kinds import Kind, kind_of, told
 from swapconf.config.nodes import Document
-from swapconf.config.rl_training import Part, parts_of
+from swapconf.config.rl_training import MODEL, TRAINED, Part, parts_of
 from swapconf.decide import budget
 from swapconf.decide.expand import expand
 from swapconf.decide.requests import stage_map
@@ -79,16 +79,17 @@ class Study:
     @property
     def why_no_training(self) -> str:
         """What to say where one training is needed and the file is for something else; "" where it is for one."""
-        if self.kind is Kind.RL:
-            trained = next(iter(self.parts), "actor_config")
-            return phrase(
-                "{file} is a YAML of RL training, of several models; name the training YAML of one of them, such as that "
-                "of `{section}`, with the sections that stand there (`swapconf explain {file}` shows each)",
-                file=self.document.file,
-                section=f"{trained}.model_config",
-            )
-        return (
-            phrase("{file} is {kind}", file=self.document.file, kind=phrase(self.kind.value)) if self.kind.value else ""
+        if self.kind is Kind.TRAINING:
+            return ""
+        if self.kind is not Kind.RL:
+            return phrase("this is {kind}", kind=phrase(self.kind.value))
+        section = next(iter(self.parts), TRAINED[0])
+        named = self.document.entry_at(f"{section}.{MODEL}")
+        return phrase(
+            "this is a YAML of RL training, of several models; `check` and `explain` tell of each: name the training "
+            "YAML of one of them, such as {model}, with what stands below `{section}`",
+            model=named.value.scalar if named is not None and isinstance(named.value.scalar, str) else "FILE",
+            section=section,
         )
 
 
@@ -98,7 +99,7 @@ def study_document(
     """Read, resolve and check a document; all its patterns share one budget of time."""
     with budget.shared():
         studied = _studied(document, versions, environment, settings)
-        return replace(studied, findings=_effective(studied.findings, document, settings))
+        return replace(studied, findings=_effective(studied.findings, studied.document, settings))
 
 
 def _studied(document: Document, versions: Versions, environment: Mapping[str, str], settings: Settings) -> Study:
@@ -108,8 +109,9 @@ def _studied(document: Document, versions: Versions, environment: Mapping[str, s
         return _study_of_training(document, versions, environment, settings)
     parts = parts_of(document) if kind is Kind.RL else ()
     models = {part.name: _study_of_training(part.document, versions, environment, settings) for part in parts}
+    read = dict.fromkeys(one for part in parts for one in part.document.included)
     return Study(
-        document=document,
+        document=replace(document, included=(*document.included, *read)),
         config=Config(file=document.file),
         network=None,
         strategy=None,
@@ -232,6 +234,7 @@ def network_of(config: Config, versions: Versions, families: Mapping[str, str] =
             family=None,
             layers=_layers(config, (_UNKNOWN,) * count),
             near=catalog.near(config.model.section, use_legacy=config.model.legacy),
+            unknown=catalog.unknown(config.model.section, use_legacy=config.model.legacy),
         )
     # some cells are built otherwise when operators are selected for recompute; mindformers passes it on like this
     chosen = {"recompute": {"select_recompute": bool(config.recompute.select)}}

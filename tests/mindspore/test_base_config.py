@@ -17,11 +17,12 @@ from swapconf.words.findings import SwapconfError
 
 pytestmark = pytest.mark.mindspore
 
-CASES = 200
+CASES = 120
 CHILD = """
 import json, sys
 from mindformers.tools.register import MindFormerConfig
 
+sys.setrecursionlimit(200)  # an endless one reads every file of the way
 said = []
 for folder in json.load(open(sys.argv[1])):
     try:
@@ -70,7 +71,7 @@ def test_random_files_are_merged_as_mindformers_merges_them(tmp_path: Path) -> N
         write(folder, random.Random(seed))
     table = tmp_path / "folders.json"
     table.write_text(json.dumps(list(map(str, folders))))
-    subprocess.run([sys.executable, "-c", CHILD, str(table)], check=True, cwd=tmp_path, timeout=300)
+    subprocess.run([sys.executable, "-c", CHILD, str(table)], check=True, cwd=tmp_path, timeout=900)
     theirs = json.loads(table.read_text())
     assert [ours(folder) for folder in folders] == [None if isinstance(said, str) else said for said in theirs]
     refused = sum(isinstance(said, str) for said in theirs)
