@@ -224,7 +224,7 @@ class Config:
     """Everything that swapconf reads from one training YAML.
 
     ``optimizer``: the name of its class, "" for none. ``origins`` gives the place of a dotted YAML path that a rule may
-    want to point at.
+    want to point at, ``given`` the values of those that mindformers reads beside others only (upstream/conditional.py).
     """
 
     file: str
@@ -236,6 +236,7 @@ class Config:
     model: Model = Model()
     optimizer: str = ""
     origins: Mapping[str, Origin] = field(default_factory=dict)
+    given: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def swap_on(self) -> bool:

@@ -40,7 +40,7 @@ def from_document(
     ``dialect``: read this one's sections, even where the model of the YAML does not (a migration does so).
     ``mindformers``: the version that reads PyNative's sections; one before 2.0.0 leaves their version open.
     """
-    around = surroundings.read(document)
+    around = surroundings.read(document, mindformers)
     chosen = dialect or dialect_of(document, legacy=around.config.model.legacy)
     base = replace(around.config, dialect=chosen)
     config, found = _pynative(document, base, mindformers) if chosen is Dialect.PYNATIVE else _graph(document, base)

@@ -64,7 +64,8 @@ def _untold(error: BadDeal, origin: Origin) -> Finding:
         Severity.WARNING,
         origin,
         phrase(
-            "with swap off this counts layers per stage: {why}, which is what mindformers takes where a YAML gives none",
+            "with swap off this counts layers per stage: {why}, which is what mindformers takes where a YAML "
+            "gives none",
             why=error,
         ),
         phrase("write `parallel_config:` with the `pipeline_stage` that is meant, or one count for each stage"),

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from swapconf.decide.rules.case import Case, finding
-from swapconf.models.network import NearModel, Network
+from swapconf.models.network import NearModel, Network, UnknownModel
 from swapconf.words.findings import Finding, Severity
 from swapconf.words.phrases import phrase
 
@@ -57,7 +57,7 @@ def _paths(settings: Sequence[str]) -> list[str]:
 
 
 def _unknown(case: Case, network: Network) -> Finding:
-    unknown, unchecked = network.unknown, phrase("operator names are not checked")
+    unknown, unchecked = network.unknown or UnknownModel(""), phrase("operator names are not checked")
     origin = case.config.origin(f"model.{unknown.path}", "model.model_config", "model.arch", "model")
     if unknown.beside:
         message = phrase("`{name}` is another model than `{other}`", name=unknown.written, other=unknown.beside)
