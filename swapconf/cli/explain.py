@@ -44,7 +44,8 @@ def command(
     """Show what a training YAML asks for and what takes effect, layer by layer and operator by operator.
 
     Use it before a run: which requests take effect, why others do not, and which lines every worker will log. Equal
-    layers share a row. `sites` counts primitives: the name of a cell stands for all primitives below it.
+    layers share a row. `sites` counts primitives: the name of a cell stands for all primitives below it. The models of
+    a YAML of RL training are shown one after the other; JSON has them by section.
 
     \b
     swapconf explain configs/llama2_7b/example4_swap_with_recompute.yaml

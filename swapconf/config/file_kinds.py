@@ -9,6 +9,7 @@ from swapconf.config import rl_training
 from swapconf.config.dialects import GRAPH_SECTIONS, MCORE_SWAP_KEYS, PYNATIVE_SECTIONS, RECOMPUTE_KEYS
 from swapconf.config.meant import meant
 from swapconf.config.nodes import Document, Entry, Node
+from swapconf.config.remedies import likely_key
 from swapconf.words.findings import Finding, Origin, Severity
 from swapconf.words.phrases import mark, phrase
 
@@ -108,7 +109,7 @@ def _is_foreign(root: Node) -> bool:
     if not ours or any(key in _OTHER_KEYS_OF_TRAINING or meant(key, _OTHER_KEYS_OF_TRAINING) for key in root.entries):
         return False
     return all(_has_content(entry) for entry in ours) and not any(
-        meant(key, _KEYS_OF_SECTIONS) for entry in ours for key in entry.value.entries
+        likely_key(key, _KEYS_OF_SECTIONS) for entry in ours for key in entry.value.entries
     )
 
 

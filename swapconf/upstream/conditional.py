@@ -61,6 +61,7 @@ class Conditional:
         lazily_inlined: False: the layers must not be lazily inlined, either.
         source: Where it is read, or dropped.
         hint: What to do.
+        legacy: Of legacy models alone; mcore models refuse it.
         since: The first mindformers of which it holds, "" for all.
         unless: Settings that say the same; beside one of them it does no harm.
     """
@@ -72,6 +73,7 @@ class Conditional:
     hint: str
     severity: Severity = Severity.NOTE
     lazily_inlined: bool = True
+    legacy: bool = False
     since: str = ""
     unless: tuple[str, ...] = ()
 
@@ -127,6 +129,7 @@ TABLE = (
         source="MindSpore, frontend/parallel/pass/label_micro_interleaved_index.cc",
         hint=mark("it still multiplies the batch: write 1 where communication cannot run beside the other half"),
         lazily_inlined=False,
+        legacy=True,
     ),
     Conditional(
         path=("parallel_config.seq_split_num",),
@@ -185,6 +188,7 @@ TABLE = (
         nothing=(1, 0),
         needs=(_SEVERAL_TENSORS,),
         source="models/utils.py:131",
+        legacy=True,
         hint=mark("remove it, or write `model_parallel`"),
     ),
     Conditional(

@@ -58,6 +58,8 @@ def _voids(case: Case) -> Iterator[_Void]:
             continue
         if entry.since and not reached(case.versions.mindformers, entry.since):
             continue
+        if entry.legacy and not case.config.model.legacy:
+            continue
         failed = next((need for need in entry.needs if not need.holds(given)), None)
         if failed is not None:
             yield _Void(entry, path, failed)
