@@ -6,11 +6,11 @@ the model, and says what is wrong with it as the repository's settings and the c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from swapconf.config import base_config, pretrained, rl_mistakes, yaml_config
+from swapconf.config import base_config, pretrained, yaml_config
 from swapconf.config.config import Config, Dialect
 from swapconf.config.file_kinds import Kind, kind_of, told
 from swapconf.config.nodes import Document
@@ -109,6 +109,7 @@ def _studied(document: Document, versions: Versions, environment: Mapping[str, s
         return _study_of_training(document, versions, environment, settings)
     parts = parts_of(document) if kind is Kind.RL else ()
     models = {part.name: _study_of_training(part.document, versions, environment, settings) for part in parts}
+    of_models = (found for part in parts for found in _of_part(part, models[part.name]))
     read = dict.fromkeys(one for part in parts for one in part.document.included)
     return Study(
         document=replace(document, included=(*document.included, *read)),
@@ -116,19 +117,19 @@ def _studied(document: Document, versions: Versions, environment: Mapping[str, s
         network=None,
         strategy=None,
         modules=(),
-        findings=in_order(
-            [
-                *document.findings,
-                *told(document, kind),
-                *(rl_mistakes.check(document, parts) if kind is Kind.RL else ()),
-                *(found for part in parts for found in _of_part(part, models[part.name])),
-            ]
-        ),
+        findings=in_order([*document.findings, *told(document, kind), *_of_rl(document, parts), *of_models]),
         settings=settings,
         versions=versions,
         kind=kind,
         parts=models,
     )
+
+
+def _of_rl(document: Document, parts: Sequence[Part]) -> Iterator[Finding]:
+    if parts:
+        from swapconf.config import rl_mistakes  # few YAMLs are of RL training
+
+        yield from rl_mistakes.check(document, parts)
 
 
 def _of_part(part: Part, studied: Study) -> Iterator[Finding]:

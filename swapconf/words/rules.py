@@ -87,7 +87,7 @@ STRUCTURE: Pages = {
     ),
     "base-config": (
         "error",
-        "A file that `base_config` names and that cannot be read, includes itself, or is one of more than 64, or deeper "
+        "A file that `base_config` names and that cannot be read, includes itself, or is one of more than 64 or deeper "
         "than 16 levels; a section over a value that is none, at which mindformers stops; the key in a PyNative YAML, "
         "which takes no other file. Mistakes in an included file are told with its own name and line.",
     ),
