@@ -193,6 +193,8 @@ def install() -> None:
 def _accepted(study: Study) -> Study:
     if study.is_refused:
         raise ValueError("\n".join(str(finding) for finding in study.findings))
+    if study.why_no_training:
+        raise ValueError(study.why_no_training)
     return study
 
 

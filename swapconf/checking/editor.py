@@ -35,7 +35,7 @@ def editor_schema(name: str) -> dict[str, Any]:
     moved = {section: _moved(schema(section), section) for section in sections}
     return {
         **whole,
-        "properties": {section: {"$ref": f"#/definitions/{section}"} for section in SECTIONS},
+        "properties": _within(whole["properties"]),
         "definitions": {**moved, **operators},
         "allOf": [
             *(
@@ -45,6 +45,16 @@ def editor_schema(name: str) -> dict[str, Any]:
             _of_another_family(),
             _of_pynative(),
         ],
+    }
+
+
+def _within(part: Any) -> Any:
+    """A schema that refers to definitions of the same file, not to files beside it."""
+    if not isinstance(part, dict):
+        return part
+    return {
+        key: f"#/definitions/{value.removesuffix('.schema.json')}" if key == "$ref" else _within(value)
+        for key, value in part.items()
     }
 
 

@@ -7,6 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from swapconf.config import base_config
+from swapconf.config.file_kinds import Kind, kind_of
+from swapconf.config.misplaced import has_section_below
 from swapconf.config.nodes import Document
 from swapconf.files.opening import is_readable, read_bytes
 
@@ -110,18 +113,25 @@ def _spec(file: Path) -> GitIgnoreSpec | None:
 
 def may_be_training(text: str) -> bool:
     """Whether reading the text further can be worth it: a training YAML has one of these words."""
-    return any(word in text for word in (*_OURS, "model_config", *_BESIDE))
+    return any(word in text for word in (*_OURS, "model_config", base_config.KEY, *_BESIDE))
 
 
 def is_training(document: Document) -> bool:
     """Whether a document is a training YAML: it has a section for swap or recompute, or a model and how to train it."""
-    keys = document.root.entries
-    model = document.root.get("model")
-    if model is None and "pipeline_config" in keys:
-        return False  # mindformers' tool pipeline_balance, whose recompute_config is another
-    trains = model is not None and "model_config" in model.entries and any(name in keys for name in _TRAINING)
-    native = model is not None and any(name in keys for name in _BESIDE) and any(name in keys for name in _PYNATIVE)
-    return trains or native or any(name in keys for name in _OURS)
+    kind = kind_of(document)
+    if kind is not Kind.TRAINING:
+        return kind is Kind.RL
+    ours = any(name in document.root.entries for name in _OURS)
+    return ours or is_whole(document) or has_section_below(document)
+
+
+def is_whole(document: Document) -> bool:
+    """Whether a document has a model and how to train it, so that it is no part of another one."""
+    keys, model = document.root.entries, document.root.get("model")
+    if model is None:
+        return False
+    trains = "model_config" in model.entries and any(name in keys for name in _TRAINING)
+    return trains or (any(name in keys for name in _BESIDE) and any(name in keys for name in _PYNATIVE))
 
 
 def looks_like_training(text: str) -> bool:

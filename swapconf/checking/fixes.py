@@ -17,10 +17,10 @@ from typing import Any, TypeAlias
 
 from swapconf.checking.request import CheckRequest
 from swapconf.checking.run import study
+from swapconf.config import base_config
 from swapconf.config.nodes import Document
 from swapconf.config.rewriting import without_places
 from swapconf.config.spans import SourceText, TextSpan
-from swapconf.config.yaml_document import parse
 from swapconf.decide.patterns import single_backslashes, unescaped_dot
 from swapconf.decide.rules.case import matched
 from swapconf.study.study import Study
@@ -43,7 +43,7 @@ class Reading:
     @classmethod
     def of(cls, order: CheckRequest, text: str) -> Reading:
         """Raises SwapconfError when the text cannot be read."""
-        document = parse(text, order.file)
+        document = base_config.of_text(text, order.file)
         studied = study(order, document)
         return cls(text, document, studied, studied.findings)
 
@@ -77,11 +77,16 @@ def repaired(order: CheckRequest, text: str) -> tuple[str, tuple[Finding, ...]]:
 
 def _proposed(reading: Reading, kind: Mapping[str, Propose]) -> Iterator[Repair]:
     findings = [
-        finding for finding in reading.findings if finding.rule in kind and finding.origin.path.startswith(_OURS)
+        finding
+        for finding in reading.findings
+        if finding.rule in kind
+        and finding.origin.path.startswith(_OURS)
+        and finding.origin.file == reading.document.file
     ]
     if not findings:
         return
-    source, effective = SourceText(reading.text), _in_effect(reading.study)
+    source, here = SourceText(reading.text), reading.document.file
+    effective = [place for place in _in_effect(reading.study) if place.file == here]
     for finding in findings:
         span = kind[finding.rule](source, finding, reading.study)
         if span is not None and (

@@ -29,9 +29,17 @@ class CheckRequest:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Checked:
-    """What became of one file. ``training``: it is a training YAML (or was named); others have no findings."""
+    """What became of one file.
+
+    Attributes:
+        training: It is a training YAML (or was named); others have no findings.
+        is_part: It was found in a folder, and is no training YAML by itself, as one that others include.
+        included: The files that it includes.
+    """
 
     file: str
     training: bool = True
     unreadable: bool = False
     findings: tuple[Finding, ...] = ()
+    is_part: bool = False
+    included: tuple[str, ...] = ()

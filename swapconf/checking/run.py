@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from swapconf.checking.find import is_training, looks_like_training, may_be_training, yaml_files
+from swapconf.checking.find import is_training, is_whole, looks_like_training, may_be_training, yaml_files
 from swapconf.checking.request import Checked, CheckRequest
-from swapconf.config import overrides
+from swapconf.config import base_config, overrides
+from swapconf.config.file_kinds import Kind
 from swapconf.config.nodes import Document
-from swapconf.config.yaml_document import beginning, parse, read_text
+from swapconf.config.yaml_document import beginning, read_text
 from swapconf.study.settings import Settings, settings_in
 from swapconf.study.study import Study, study_document
 from swapconf.upstream.facts import installed
@@ -103,10 +104,23 @@ def _concerns_us(file: str, text: str) -> bool:
 
 def check_text(order: CheckRequest, text: str) -> Checked:
     """The same for a text at hand. Raises SwapconfError when there is nothing to read in it."""
-    document = parse(text, order.file)
+    document = base_config.of_text(text, order.file)
     if not order.named and not is_training(document):
         return Checked(file=order.file, training=False)
-    return Checked(file=order.file, findings=study(order, document).findings)
+    studied = study(order, document)
+    return Checked(
+        file=order.file,
+        findings=studied.findings,
+        is_part=not order.named and studied.kind is Kind.TRAINING and not is_whole(document),
+        included=tuple(one.file for one in studied.document.included),
+    )
+
+
+def whole(checked: Iterable[Checked]) -> list[Checked]:
+    """The training YAMLs; without parts of others of them, which tell what is wrong there, with all that counts."""
+    training = [one for one in checked if one.training]
+    included = {os.path.realpath(file) for one in training for file in one.included}
+    return [one for one in training if not (one.is_part and os.path.realpath(one.file) in included)]
 
 
 def study(order: CheckRequest, document: Document) -> Study:

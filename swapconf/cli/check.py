@@ -75,6 +75,9 @@ def command(
     as `file:line:col yaml.path: severity: what is wrong; what to do [rule]`. The manual page of a
     rule: `swapconf rules RULE`.
 
+    What a YAML includes (base_config) is read with it, and what stands below actor_config and ref_config of a YAML of
+    RL training with the model that each names: docs/how-to/write-a-yaml.md.
+
     In a folder, every training YAML that git does not ignore is checked. Settings stand in `.swapconf.toml` or in
     [tool.swapconf] of pyproject.toml; `# swapconf: ignore[rule] reason` on a line, or on the line above, silences a
     rule there. See docs/how-to/ci.md.
@@ -87,8 +90,8 @@ def command(
     swapconf check --fix train.yaml
     swapconf check --mindspore-version 2.7.2 --mindformers-version 1.6.0 train.yaml
 
-    Exit codes: 0 clean, or notes and warnings only; 1 findings of severity error (with --strict, of warning);
-    2 a file could not be read or written, or the command line is wrong.
+    Exit codes: 0 clean, or notes and warnings only; 1 findings of severity error (with --strict, of warning), such as
+    an included file that cannot be read; 2 a file could not be read or written, or the command line is wrong.
     """
     gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
     if changes and (fix or diff):
@@ -101,18 +104,11 @@ def command(
 
         fixing.repair(orders, write=fix and not diff, ask=not yes, err=form != "text")
     try:
-        checked = [
-            one
-            for one in shown(run.check_all(orders, jobs), len(orders), phrase("check"), _WORTH_A_BAR)
-            if one.training
-        ]
+        checked = run.whole(shown(run.check_all(orders, jobs), len(orders), phrase("check"), _WORTH_A_BAR))
     except ValueError as error:  # an override that a file has no place for
         raise click.UsageError(str(error)) from None
-    findings = [
-        *of_orders,
-        *run.empty_folders(paths, checked),
-        *(finding for one in checked for finding in one.findings),
-    ]
+    told = [*of_orders, *run.empty_folders(paths, checked), *(finding for one in checked for finding in one.findings)]
+    findings = list(dict.fromkeys(told))  # two files may include a third
     _report(findings, checked, form, output, strict)
     failed = has_errors(findings) or (strict and any(finding.severity is Severity.WARNING for finding in findings))
     unreadable = any(one.unreadable for one in checked)

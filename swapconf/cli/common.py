@@ -117,6 +117,13 @@ def go_on(studied: Study) -> None:
     if studied.is_refused:
         say(phrase("swapconf: nothing was started; correct the errors first"), err=True)
         raise SystemExit(EXIT_ERRORS)
+    needs_training(studied)
+
+
+def needs_training(studied: Study) -> None:
+    """End here where one training is needed and the file is for something else; the message says what to name."""
+    if studied.why_no_training:
+        raise click.ClickException(studied.why_no_training)
 
 
 def environment() -> dict[str, str]:

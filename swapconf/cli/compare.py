@@ -139,6 +139,8 @@ def _read(path: Path, changes: Sequence[str], on: Machine) -> _Read:
             variant=rehearsed.failed(str(path), study.findings, phrase("has errors, so it was not run")),
             code=EXIT_ERRORS,
         )
+    if study.why_no_training:
+        return _Read(variant=rehearsed.failed(str(path), (), study.why_no_training), code=EXIT_ERRORS)
     return _Read(study=study)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 
 import click
@@ -17,7 +18,7 @@ from swapconf.cli.common import (
 )
 from swapconf.cli.complete import FILE
 from swapconf.cli.help import Command
-from swapconf.config import overrides
+from swapconf.config import overrides, rl_training
 from swapconf.config.config import Dialect
 from swapconf.decide import budget, log_lines, module_lines, modules
 from swapconf.decide.strategy import Strategy
@@ -43,7 +44,8 @@ def command(
     """Show what a training YAML asks for and what takes effect, layer by layer and operator by operator.
 
     Use it before a run: which requests take effect, why others do not, and which lines every worker will log. Equal
-    layers share a row. `sites` counts primitives: the name of a cell stands for all primitives below it.
+    layers share a row. `sites` counts primitives: the name of a cell stands for all primitives below it. The models of
+    a YAML of RL training are shown one after the other; JSON has them by section.
 
     \b
     swapconf explain configs/llama2_7b/example4_swap_with_recompute.yaml
@@ -56,27 +58,69 @@ def command(
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     print_findings(study.findings, err=True)
-    if study.config.dialect is Dialect.PYNATIVE:
+    if study.parts:
+        _explain_parts(study, layer, form)
+    elif study.config.dialect is Dialect.PYNATIVE:
         _explain_modules(study, layer, form)
-        raise SystemExit(EXIT_ERRORS if study.is_refused else 0)
-    strategy = study.strategy
-    if strategy is None:
-        raise click.ClickException(phrase("{reason}, so there is nothing to lay out", reason=study.why_no_strategy))
-    if layer is not None and not 0 <= layer < strategy.network.num_layers:
-        raise click.UsageError(
-            phrase(
-                "--layer {layer}: the model has layers 0 to {last}", layer=layer, last=strategy.network.num_layers - 1
-            )
-        )
-    common = log_lines.of_options(study.config)
-    lines = {entry.layer.name: log_lines.lines(entry, strategy.swap_on) for entry in strategy.layers}
-    if form == "json":
-        click.echo(explanation.as_json(strategy, lines, layer, common))
     else:
-        _print_table(strategy, layer)
-        shown = (entry.layer for entry in strategy.layers if layer in (None, entry.layer.index))
-        _say_lines([*common, *(line for one in shown for line in lines[one.name])])
+        _explain_layers(study, layer, form)
     raise SystemExit(EXIT_ERRORS if study.is_refused else 0)
+
+
+def _explain_parts(study: Study, layer: int | None, form: str) -> None:
+    """Each model of a YAML of RL training by itself."""
+    known = {name: one for name, one in study.parts.items() if one.strategy is not None}
+    for one in known.values():
+        _needs_layer(one, layer)
+    if form == "json":
+        click.echo(f"{{{', '.join(f'{json.dumps(name)}: {_as_json(one, layer)}' for name, one in known.items())}}}")
+    for name, one in study.parts.items() if form != "json" else ():
+        say(_heading(name, one), bold=True)
+        if one.strategy is not None:
+            _show_layers(one, layer)
+            say("")
+
+
+def _heading(section: str, model: Study) -> str:
+    if model.strategy is None:
+        return phrase("{section}: its layers are not known", section=section)
+    file = model.config.origin("model").file
+    if section == rl_training.ASKED:
+        return phrase("{section}, with the model of {file}; it is asked, and not trained", section=section, file=file)
+    return phrase("{section}, with the model of {file}", section=section, file=file)
+
+
+def _explain_layers(study: Study, layer: int | None, form: str) -> None:
+    if study.strategy is None:
+        raise click.ClickException(phrase("{reason}, so there is nothing to lay out", reason=study.why_no_strategy))
+    _needs_layer(study, layer)
+    if form == "json":
+        click.echo(_as_json(study, layer))
+    else:
+        _show_layers(study, layer)
+
+
+def _needs_layer(study: Study, layer: int | None) -> None:
+    count = study.network.num_layers if study.network is not None else 0
+    if layer is not None and not 0 <= layer < count:
+        raise click.UsageError(phrase("--layer {layer}: the model has layers 0 to {last}", layer=layer, last=count - 1))
+
+
+def _lines(strategy: Strategy) -> dict[str, tuple[str, ...]]:
+    return {entry.layer.name: tuple(log_lines.lines(entry, strategy.swap_on)) for entry in strategy.layers}
+
+
+def _as_json(study: Study, layer: int | None) -> str:
+    assert study.strategy is not None
+    return explanation.as_json(study.strategy, _lines(study.strategy), layer, log_lines.of_options(study.config))
+
+
+def _show_layers(study: Study, layer: int | None) -> None:
+    assert study.strategy is not None
+    strategy, lines = study.strategy, _lines(study.strategy)
+    _print_table(strategy, layer)
+    shown = (entry.layer for entry in strategy.layers if layer in (None, entry.layer.index))
+    _say_lines([*log_lines.of_options(study.config), *(line for one in shown for line in lines[one.name])])
 
 
 def _explain_modules(study: Study, layer: int | None, form: str) -> None:

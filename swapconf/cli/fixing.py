@@ -12,7 +12,8 @@ from swapconf.checking.find import is_training, may_be_training
 from swapconf.checking.fixes import repaired
 from swapconf.checking.request import CheckRequest
 from swapconf.cli.common import say, writing
-from swapconf.config.yaml_document import parse, read_text
+from swapconf.config import base_config
+from swapconf.config.yaml_document import read_text
 from swapconf.files.opening import read_bytes
 from swapconf.files.replace import replace_content
 from swapconf.report.findings_text import printable
@@ -44,7 +45,7 @@ def _change(order: CheckRequest) -> tuple[str, str] | None:
     """The text of a file before and after, where it can be repaired."""
     try:
         text = read_text(order.file)
-        if not order.named and not (may_be_training(text) and is_training(parse(text, order.file))):
+        if not order.named and not (may_be_training(text) and is_training(base_config.of_text(text, order.file))):
             return None
         after, _ = repaired(order, text)
     except SwapconfError:

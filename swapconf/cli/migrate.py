@@ -6,12 +6,13 @@ from difflib import unified_diff
 
 import click
 
-from swapconf.cli.common import EXIT_ERRORS, environment, print_findings, say, version_options, writing
+from swapconf.cli.common import EXIT_ERRORS, environment, needs_training, print_findings, say, version_options, writing
 from swapconf.cli.complete import FILE
 from swapconf.cli.help import Command
 from swapconf.cli.outputs import OutFile
+from swapconf.config import base_config
 from swapconf.config.config import Dialect
-from swapconf.config.yaml_document import parse, read_text
+from swapconf.config.yaml_document import read_text
 from swapconf.files.replace import rewrite_text
 from swapconf.migrate.migrate import Migration, MigrationOrder, migrate
 from swapconf.migrate.report import Fate
@@ -88,7 +89,8 @@ def command(
     if whole and Dialect(target) is not Dialect.PYNATIVE:
         raise click.UsageError(phrase("--whole is there with --to pynative only"))
     text = read_text(file)
-    study = study_for_check(parse(text, file), environment(), mindspore_version, mindformers_version)
+    study = study_for_check(base_config.of_text(text, file), environment(), mindspore_version, mindformers_version)
+    needs_training(study)
     print_findings(study.findings, err=True)  # a config that no run takes may well be migrated to one that does
     done = migrate(
         text,

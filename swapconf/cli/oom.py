@@ -48,8 +48,8 @@ def command(path: Path, file: str | None, baseline: Path | None, budget: str | N
     what held the memory, how much of it was fragments, whether the card or max_device_memory was the limit, and what to
     do. Where it was not memory: what ended the run (a kernel, a device, a link, a rank that others waited for, the
     data, the host), on which rank first, after which step, and what to look at. It reads what MindSpore, torch_npu and
-    CANN print, CANN's own logs (plog), logs of any size, MindSpore's memory_block.csv, and what profilers and msMemScope
-    (msLeaks) tell of memory. See docs/how-to/oom.md.
+    CANN print, CANN's own logs (plog), logs of any size, MindSpore's memory_block.csv, and what profilers and
+    msMemScope (msLeaks) tell of memory. See docs/how-to/oom.md.
 
     \b
     swapconf oom output/msrun

@@ -150,8 +150,9 @@ def _searched(judge: NativeJudge, effort: float) -> NativePlanned:
 
 def _said(planned: NativePlanned, study: Study, asked: PlanOptions, options: MachineOptions) -> NativeMade:
     """The YAML with the plan in it."""
+    from swapconf.config import base_config
     from swapconf.config.rewriting import CannotRewrite
-    from swapconf.config.yaml_document import parse, read_text
+    from swapconf.config.yaml_document import read_text
     from swapconf.plan.planned import Verdict
     from swapconf.plan.written import write
     from swapconf.report.native_plan_text import comment
@@ -162,7 +163,7 @@ def _said(planned: NativePlanned, study: Study, asked: PlanOptions, options: Mac
         return NativeMade(planned=planned, before=before, after="")
     told = comment(planned, asked.budget, options.profile or "", asked.slower_link)
     try:
-        after = write(before, parse(before, file), planned.judge.config(planned.chosen), told)
+        after = write(before, base_config.of_text(before, file), planned.judge.config(planned.chosen), told)
     except CannotRewrite as error:
         why_not = phrase("{error}; {hint}", error=error, hint=error.hint)
         return NativeMade(planned=planned, before=before, after="", why_not=why_not)

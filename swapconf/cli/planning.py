@@ -256,15 +256,16 @@ def _said(planned: Planned, study: Study, asked: PlanOptions, options: MachineOp
 
 def _text(judge: Judge, plan: Plan, study: Study, comment: str) -> tuple[str, str]:
     """The YAML with a plan in it, and where it cannot be rewritten "" and why not."""
+    from swapconf.config import base_config
     from swapconf.config.rewriting import CannotRewrite
-    from swapconf.config.yaml_document import parse, read_text
+    from swapconf.config.yaml_document import read_text
     from swapconf.decide.compact import CannotCompact
     from swapconf.plan.written import write
 
     file = study.document.file
     before = read_text(file)
     try:
-        return write(before, parse(before, file), judge.written(plan), comment), ""
+        return write(before, base_config.of_text(before, file), judge.written(plan), comment), ""
     except CannotCompact as error:
         return "", str(error)
     except CannotRewrite as error:
@@ -298,11 +299,11 @@ def run_plan(
     study: Study, changes: Sequence[str], text: str, runs: RunOptions, ranks: Sequence[int] = ()
 ) -> list[StageRun]:
     """The true runs of the YAML with the plan: of ``ranks``, or of one rank of each stage."""
+    from swapconf.config import base_config
     from swapconf.config.overrides import changed
-    from swapconf.config.yaml_document import parse
     from swapconf.study.study import study_for_run
 
-    document = changed(parse(text, study.document.file), changes)
+    document = changed(base_config.of_text(text, study.document.file), changes)
     written = study_for_run(document, os.environ)
     go_on(written)
     with tempfile.TemporaryDirectory(prefix="swapconf-plan-", ignore_cleanup_errors=True) as folder:

@@ -164,9 +164,11 @@ class Pipeline:
 
     ``offset[interleave][stage]``: layers more or less than the even share; one row or one number stands for all.
     ``is_one_card``: a PyNative YAML whose batch two ranks cannot share; others do not tell how many there are.
+    ``is_told``: the YAML has a section that could say how many stages there are; without one mindformers takes 1.
     """
 
     num_stages: int = 1
+    is_told: bool = True
     num_interleaves: int = 1
     offset: tuple[tuple[int, ...], ...] = ((0,),)
     zero_bubble_v: bool = False
@@ -224,7 +226,8 @@ class Config:
 
     ``optimizer``: the name of its class, "" for none. ``applied``: keys of `recompute_config` that mindformers drops
     and that count nevertheless (`upstream.dropped`): all, for what a YAML says; in a study, those that were asked for.
-    ``origins`` gives the place of a dotted YAML path that a rule may want to point at.
+    ``origins`` gives the place of a dotted YAML path that a rule may want to point at, ``given`` the values of those
+    that mindformers reads beside others only (upstream/conditional.py).
     """
 
     file: str
@@ -237,6 +240,7 @@ class Config:
     optimizer: str = ""
     applied: frozenset[str] = dropped.KEYS
     origins: Mapping[str, Origin] = field(default_factory=dict)
+    given: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def swap_on(self) -> bool:

@@ -87,7 +87,7 @@ def clashes(document: Document, dialect: Dialect) -> Iterator[Finding]:
                 "`{section}` is the PyNative form, and line {line} has the graph-mode form `{path}`; "
                 "a run reads one of the two",
                 section=entry.key,
-                line=other.line,
+                line=document.line_of(other),
                 path=path,
             ),
             hint=phrase("keep one; `swapconf migrate` rewrites one form as another"),

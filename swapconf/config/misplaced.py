@@ -7,12 +7,8 @@ unexpected key"). Mappings inside lists are not looked at: data sets and callbac
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import Iterator
-from difflib import get_close_matches
-from functools import lru_cache
-from itertools import islice, pairwise
+from itertools import islice
 from typing import NamedTuple
 
 from swapconf.config.config import Dialect
@@ -23,9 +19,10 @@ from swapconf.config.dialects import (
     RECOMPUTE_KEYS,
     is_pynative_section,
 )
+from swapconf.config.meant import meant
 from swapconf.config.nodes import Document, Entry, Node
 from swapconf.words.findings import Finding, Severity
-from swapconf.words.lookalikes import in_ascii, indented_by, told
+from swapconf.words.lookalikes import indented_by, told
 from swapconf.words.phrases import phrase
 
 # other things have keys of these names, too (`optimizer.swap`), so they count in these places only
@@ -45,8 +42,6 @@ _THEIR_PLACES = (
 )
 _REFUSING = ("parallel_config", "runner_config")
 _MAX_KEYS = 2_000  # a training YAML has a few hundred; keeps a file of nothing but keys from costing seconds
-_CLOSE = 0.86
-_ENDINGS = re.compile(r"(conf|cfg|configs|configuration)$")
 
 
 class _Stray(NamedTuple):
@@ -107,10 +102,8 @@ _PYNATIVE = _Vocabulary(
 
 def check(document: Document, dialect: Dialect) -> Iterator[Finding]:
     """One finding for each section that is misspelt, and for the keys of one section that stand in one wrong place."""
-    if not any(name in document.root.entries for name in ("model", *GRAPH_SECTIONS, *PYNATIVE_SECTIONS)) and not any(
-        meant(key, GRAPH_SECTIONS) for key in islice(document.root.entries, _MAX_KEYS)
-    ):
-        return  # not for training: some other tool's file
+    if not _is_for_training(document.root) and not has_section_below(document):
+        return  # some other tool's file
     odd = list(_oddly_indented(document))
     yield from odd
     strays = list(_strays(document, dialect))
@@ -125,52 +118,25 @@ def check(document: Document, dialect: Dialect) -> Iterator[Finding]:
         yield from _empty_sections(document, dialect, {stray.home for stray in strays})
 
 
+def _is_for_training(root: Node) -> bool:
+    return any(name in root.entries for name in ("model", *GRAPH_SECTIONS, *PYNATIVE_SECTIONS)) or any(
+        meant(key, GRAPH_SECTIONS) for key in islice(root.entries, _MAX_KEYS)
+    )
+
+
+def has_section_below(document: Document) -> bool:
+    """Whether a section of graph mode stands below another key, where mindformers does not look for it."""
+    return any(
+        entry.key in GRAPH_SECTIONS and entry.value.kind == "mapping" and "." in path
+        for path, entry in islice(_keys(document.root), _MAX_KEYS)
+    )
+
+
 def asks(node: Node) -> bool:
     """Whether a value asks for anything: something in it is neither empty nor False."""
     if node.kind == "scalar":
         return node.scalar is not None and node.scalar is not False and node.scalar != ""
     return any(asks(item) for item in node.items) or any(asks(entry.value) for entry in node.entries.values())
-
-
-@lru_cache(maxsize=4096)
-def meant(key: str, names: tuple[str, ...]) -> str | None:
-    """The name that a key was probably meant to be: itself, or itself but for spelling. None: another word."""
-    if key in names:
-        return key
-    known, folded = _known(names), _folded(key)
-    if folded in known:
-        return known[folded][0]
-    # a likeness shares most pairs of letters; to compare every key of a YAML in earnest takes longer than its check
-    holders = _holders(names)
-    shared = Counter(name for pair in _pairs(folded) for name in holders.get(pair, ()))
-    alike = [name for name, count in shared.items() if len(name) > 5 and count * 5 >= known[name][1] * 2]
-    close = get_close_matches(folded, alike, n=1, cutoff=_CLOSE) if alike else []
-    return known[close[0]][0] if close else None
-
-
-@lru_cache
-def _known(names: tuple[str, ...]) -> dict[str, tuple[str, int]]:
-    """By name, folded: the name as it is, and how many pairs of letters it has."""
-    return {_folded(name): (name, len(_pairs(_folded(name)))) for name in names}
-
-
-@lru_cache
-def _holders(names: tuple[str, ...]) -> dict[str, list[str]]:
-    """By pair of letters: the names that have it, folded."""
-    holders: dict[str, list[str]] = {}
-    for name in _known(names):
-        for pair in _pairs(name):
-            holders.setdefault(pair, []).append(name)
-    return holders
-
-
-def _pairs(text: str) -> frozenset[str]:
-    return frozenset(map("".join, pairwise(text)))
-
-
-def _folded(key: str) -> str:
-    """Case, separators, usual abbreviations and lookalikes aside."""
-    return _ENDINGS.sub("config", re.sub(r"[\s_.\-]+", "", in_ascii(key).lower()))
 
 
 def _strays(document: Document, dialect: Dialect) -> Iterator[_Stray]:
@@ -219,7 +185,9 @@ def _finding(document: Document, group: list[_Stray]) -> Finding:
     first = group[0]
     parent = _parent(first.path)
     refused = parent in _REFUSING
-    severity = Severity.ERROR if refused or any(asks(stray.entry.value) for stray in group) else Severity.WARNING
+    # without anything of a training beside it, the file may be another program's
+    sure = any(asks(stray.entry.value) for stray in group) and _is_for_training(document.root)
+    severity = Severity.ERROR if refused or sure else Severity.WARNING
     message: str
     hint: str
     if not parent and first.home == first.name:
@@ -231,6 +199,8 @@ def _finding(document: Document, group: list[_Stray]) -> Finding:
     else:
         rule, message = "section-misplaced", _unread(group, parent, refused)
         hint = _where(document, first)
+    if not sure and not _is_for_training(document.root):
+        hint = phrase("{hint}, unless a program of your own reads it there", hint=hint)
     strange = told(first.entry.key)
     return Finding(
         origin=document.key_origin(first.entry, first.path),
@@ -261,7 +231,7 @@ def _where(document: Document, stray: _Stray) -> str:
     return phrase(
         "move it into `{section}` of line {line}; below it, indented, was probably meant",
         section=stray.home,
-        line=home.line,
+        line=document.line_of(home),
     )
 
 

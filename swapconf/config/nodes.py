@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from swapconf.words.findings import Finding, Origin
@@ -13,12 +13,13 @@ Plain: TypeAlias = "Scalar | list[Plain] | dict[str, Plain]"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One ``key: value`` of a mapping, with the place of the key (1-based)."""
+    """One ``key: value`` of a mapping, with the place of the key (1-based). ``file``: as that of a node."""
 
     key: str
     line: int
     column: int
     value: Node
+    file: str = ""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,7 +27,7 @@ class Node:
     """A YAML value and its place. Exactly one of scalar, items, entries is meaningful, by ``kind``.
 
     ``text`` is the scalar as written when it was written plain (unquoted), else None. ``is_tuple``: a list that a
-    Python caller gave as a tuple; YAML itself has none.
+    Python caller gave as a tuple; YAML itself has none. ``file``: where it stands, "" for the file of the document.
     """
 
     kind: str  # "scalar", "list", "mapping"
@@ -37,6 +38,7 @@ class Node:
     items: tuple[Node, ...] = ()
     entries: dict[str, Entry] = field(default_factory=dict)
     is_tuple: bool = False
+    file: str = ""
 
     def get(self, key: str) -> Node | None:
         entry = self.entries.get(key)
@@ -52,12 +54,22 @@ class Node:
 
 
 @dataclass(frozen=True, slots=True)
+class Included:
+    """A file whose values a document has, too, because it names it."""
+
+    file: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Document:
     """A YAML file whose top level is a mapping, and what its reading already found.
 
     Attributes:
         text: What stands in the file, with its comments; "" for a config that comes from no file.
         is_changed: Its values are not only those of the text, as after overrides on a command line.
+        included: The other files that its values come from, as they were read.
+        moved: Where the file has the values of a path, by that path; itself where it is not named.
     """
 
     file: str
@@ -65,12 +77,30 @@ class Document:
     findings: tuple[Finding, ...] = ()
     text: str = ""
     is_changed: bool = False
+    included: tuple[Included, ...] = ()
+    moved: tuple[tuple[str, str], ...] = ()
 
     def origin(self, node: Node, path: str) -> Origin:
-        return Origin(file=self.file, line=node.line, column=node.column, path=path)
+        return self._origin(node, path)
 
     def key_origin(self, entry: Entry, path: str) -> Origin:
-        return Origin(file=self.file, line=entry.line, column=entry.column, path=path)
+        return self._origin(entry, path)
+
+    def _origin(self, place: Node | Entry, path: str) -> Origin:
+        file = place.file or self.file
+        return Origin(file=file, line=place.line, column=place.column, path=self.written(path, file))
+
+    def written(self, path: str, file: str) -> str:
+        """What a file calls a path: all but the document's own has each value at its own path."""
+        if file == self.file:
+            for read, stands in self.moved:
+                if path == read or path.startswith((f"{read}.", f"{read}[")):
+                    return stands + path[len(read) :]
+        return path
+
+    def line_of(self, entry: Entry) -> str:
+        """The line of a key, for a text about this file; with the name of another file where it stands there."""
+        return f"{entry.line}" if entry.file in ("", self.file) else f"{entry.line} ({entry.file})"
 
     def way_to(self, path: str) -> tuple[Entry, ...]:
         """The entries on the way to a dotted path, as far as they are written."""
@@ -90,11 +120,12 @@ class Document:
 def from_plain(value: Any, like: Document) -> Document:
     """Plain Python values (dicts, lists, tuples, scalars) as a document; places come from ``like`` where it has the
     same path, so that a config changed on the command line still points into its file."""
-    return Document(file=like.file, root=borrowed(value, like.root), text=like.text, is_changed=True)
+    return replace(like, root=borrowed(value, like.root), findings=(), is_changed=True)
 
 
 def borrowed(value: Any, place: Node) -> Node:
     """A plain value as a node, at the places of another one where that has the same path."""
+    nothing = Node("", place.line, place.column, file=place.file)
     if isinstance(value, dict):
         entries = {}
         for key, item in value.items():
@@ -103,22 +134,23 @@ def borrowed(value: Any, place: Node) -> Node:
                 str(key),
                 known.line if known else place.line,
                 known.column if known else place.column,
-                borrowed(item, known.value if known else Node("", place.line, place.column)),
+                borrowed(item, known.value if known else nothing),
+                known.file if known else place.file,
             )
-        return Node("mapping", place.line, place.column, entries=entries)
+        return Node("mapping", place.line, place.column, entries=entries, file=place.file)
     if isinstance(value, (list, tuple)):
-        spare = Node("", place.line, place.column)
-        places = [*place.items, *[spare] * (len(value) - len(place.items))]
+        places = [*place.items, *[nothing] * (len(value) - len(place.items))]
         return Node(
             "list",
             place.line,
             place.column,
             items=tuple(map(borrowed, value, places)),
             is_tuple=isinstance(value, tuple),
+            file=place.file,
         )
     same = place.kind == "scalar" and type(place.scalar) is type(value) and place.scalar == value
     scalar = value if value is None or isinstance(value, (str, int, float, bool)) else str(value)
-    return Node("scalar", place.line, place.column, scalar=scalar, text=place.text if same else None)
+    return Node("scalar", place.line, place.column, scalar=scalar, text=place.text if same else None, file=place.file)
 
 
 def nowhere(file: str = "<config>") -> Document:

@@ -13,9 +13,10 @@ from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any
 
+from swapconf.config import base_config
 from swapconf.config.dialects import GRAPH_SECTIONS, PYNATIVE_ONLY, PYNATIVE_SECTIONS
 from swapconf.config.nodes import Document, from_plain
-from swapconf.config.yaml_document import parse, parse_value, read_text
+from swapconf.config.yaml_document import parse_value
 from swapconf.words.findings import SwapconfError
 from swapconf.words.phrases import phrase
 
@@ -48,7 +49,7 @@ def read(words: Sequence[str], changes: Sequence[str] = ()) -> Document | None:
     file = config_file(words)
     if file is None:
         return None
-    document = parse(read_text(file), file)
+    document = base_config.of_file(file)
     values: Any = document.root.plain()
     done = []
     for option, text in _pairs(words):
@@ -60,7 +61,7 @@ def read(words: Sequence[str], changes: Sequence[str] = ()) -> Document | None:
 
 def of_file(file: str, changes: Sequence[str] = ()) -> Document:
     """The document in a file after overrides, as ``changed``. Raises SwapconfError when the file cannot be read."""
-    return changed(parse(read_text(file), file), changes)
+    return changed(base_config.of_file(file), changes)
 
 
 def changed(document: Document, changes: Sequence[str]) -> Document:

@@ -46,12 +46,13 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _over(root: Node, given: dict[str, Any], place: Entry) -> Node:
-    empty = Entry("model", place.line, place.column, Node("mapping", place.line, place.column))
+    nothing = Node("mapping", place.line, place.column, file=place.file)
+    empty = Entry("model", place.line, place.column, nothing, place.file)
     model = root.entries.get("model", empty)
     sizes = model.value.entries.get("model_config", replace(empty, key="model_config"))
     if "mapping" not in (model.value.kind, sizes.value.kind) or model.value.kind != "mapping":
         return root
-    from_file = borrowed(given, Node("", place.line, place.column)).entries
+    from_file = borrowed(given, nothing).entries
     own = sizes.value.entries
     whole = replace(sizes.value, kind="mapping", entries={**from_file, **own})
     inside = replace(model.value, entries={**model.value.entries, "model_config": replace(sizes, value=whole)})

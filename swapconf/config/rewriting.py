@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
-from swapconf.config import yaml_config
+from swapconf.config import base_config, yaml_config
 from swapconf.config.config import Config, Dialect, ListedSwap
 from swapconf.config.dialects import GRAPH_SECTIONS, MCORE_SWAP_KEYS, PYNATIVE_SECTIONS, RECOMPUTE_KEYS
-from swapconf.config.nodes import Document
-from swapconf.config.yaml_document import parse
+from swapconf.config.nodes import Document, Entry, Node
 from swapconf.words.findings import Origin, SwapconfError
 from swapconf.words.phrases import phrase
 
@@ -29,7 +29,7 @@ def reread(text: str, document: Document, dialect: Dialect | None, mindformers: 
     """The config of the new ``text`` of a document. Raises CannotRewrite where anything but the sections for swap and
     recompute reads otherwise than before."""
     try:
-        again = parse(text, document.file)
+        again = base_config.of_text(text, document.file)
     except SwapconfError as error:
         raise CannotRewrite(
             phrase("the rewritten file would not be readable ({why})", why=error.findings[0].message),
@@ -41,6 +41,31 @@ def reread(text: str, document: Document, dialect: Dialect | None, mindformers: 
             phrase("an anchor or a merge key may reach into these: write their values out"),
         )
     return yaml_config.from_document(again, dialect, mindformers)[0]
+
+
+def refuse_elsewhere(document: Document) -> None:
+    """Raises CannotRewrite where settings for swap or recompute stand in an included file."""
+    for path, entry in _ours(document.root):
+        file = _elsewhere(entry, document.file)
+        if file:
+            raise CannotRewrite(
+                phrase("`{path}` stands in {file}, which this YAML includes", path=path, file=file),
+                phrase("change that file, or move the section into this one"),
+            )
+
+
+def _ours(root: Node) -> Iterator[tuple[str, Entry]]:
+    model = root.get("model")
+    settings = model.get("model_config") if model is not None else None
+    for path, node, names in (("", root, _SECTIONS), ("model.model_config.", settings, _SETTINGS)):
+        yield from ((path + name, node.entries[name]) for name in names if node is not None and name in node.entries)
+
+
+def _elsewhere(entry: Entry, file: str) -> str:
+    """The other file in which an entry stands, or a part of it; "" for none."""
+    if entry.file not in ("", file):
+        return entry.file
+    return next(filter(None, (_elsewhere(inner, file) for inner in entry.value.entries.values())), "")
 
 
 def without_places(value: Any) -> Any:

@@ -103,7 +103,8 @@ def _given_up(blank: Section, findings: list[Finding]) -> Section:
         phrase("this section has {count} mistakes or more", count=len(findings)),
         phrase("nothing else is said of it before they are corrected"),
     )
-    return replace(blank, node=Node("mapping", blank.node.line, blank.node.column), findings=(*findings, more))
+    nothing = replace(blank.node, kind="mapping", items=(), entries={})
+    return replace(blank, node=nothing, findings=(*findings, more))
 
 
 def _leaves(errors: Iterable[ValidationError]) -> Iterator[ValidationError]:

@@ -12,6 +12,8 @@ from swapconf.config import pretrained
 from swapconf.config.config import Config, Model, Pipeline, Runtime
 from swapconf.config.nodes import Document, Node
 from swapconf.config.remedies import describe, remedy
+from swapconf.upstream import conditional
+from swapconf.upstream.versions import reached
 from swapconf.words.findings import Finding, Origin, Severity
 from swapconf.words.phrases import phrase
 
@@ -23,6 +25,7 @@ _CLASSES = (
     "model.model_config.model_type",
     "model.model_config.architectures",
     "model.arch.type",
+    "model.arch.auto_register",
 )
 _NUM_INTERLEAVES = ("pp_interleave_num", "virtual_pipeline_model_parallel_size")
 _DETERMINISTIC = (
@@ -31,6 +34,8 @@ _DETERMINISTIC = (
     "context.deterministic",
     "training.deterministic",
 )
+_CONTEXT_IS_PARTED = "1.9.0"  # the first mindformers that passes on some keys of `context` only (build_context.py)
+_PARALLEL = ("parallel_config", "parallelism")
 _MAX_LAYERS = 1_000  # far above any model; keeps a typo from costing memory
 
 
@@ -41,11 +46,14 @@ class Surroundings(NamedTuple):
     findings: tuple[Finding, ...]
 
 
-def read(document: Document) -> Surroundings:
-    reader = _Reader(document)
+def read(document: Document, mindformers: str) -> Surroundings:
+    """``mindformers``: the version that reads it."""
+    reader = _Reader(document, mindformers)
     legacy = reader.legacy()
     for path in ("model", "model.model_config", "model.arch", "moe_config", *_CLASSES):
         reader.node(path)  # rules point at them
+    for path in ("model.model_config", "moe_config"):
+        reader.keys(path)
     section = _plain(document.root.get("model"))
     config = Config(
         file=document.file,
@@ -60,6 +68,7 @@ def read(document: Document) -> Surroundings:
             num_mtp_layers=reader.count(*_in_model(_NUM_MTP_LAYERS), least=0, most=_MAX_LAYERS) or 0,
         ),
         optimizer=optimizer if isinstance(optimizer := reader.value("optimizer.type"), str) else "",
+        given=reader.given(),
         origins=reader.origins,
     )
     return Surroundings(config, tuple(reader.findings))
@@ -75,8 +84,9 @@ def _in_model(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 class _Reader:
-    def __init__(self, document: Document) -> None:
+    def __init__(self, document: Document, mindformers: str) -> None:
         self.document = document
+        self._context_is_whole = not reached(mindformers, _CONTEXT_IS_PARTED)
         self.findings: list[Finding] = []
         self.origins: dict[str, Origin] = {}
 
@@ -86,6 +96,17 @@ class _Reader:
             return None
         self.origins[path] = self.document.key_origin(entry, path)
         return entry.value
+
+    def keys(self, path: str) -> None:
+        """Note where each key of a section stands."""
+        entry = self.document.entry_at(path)
+        for key, inner in entry.value.entries.items() if entry is not None else ():
+            self.origins[f"{path}.{key}"] = self.document.key_origin(inner, f"{path}.{key}")
+
+    def given(self) -> dict[str, object]:
+        """What stands at the paths of settings that count beside others only."""
+        found = {path: self.node(path) for path in (*conditional.PATHS, "run_mode", "use_legacy")}
+        return {path: node.plain() for path, node in found.items() if node is not None}
 
     def value(self, path: str) -> object:
         """The scalar at a path; None when it is absent or not a scalar."""
@@ -137,6 +158,7 @@ class _Reader:
         interleaves = self.count(*(f"model.model_config.{name}" for name in _NUM_INTERLEAVES), most=_MAX_LAYERS) or 1
         return Pipeline(
             num_stages=stages,
+            is_told=any(self.document.root.get(name) is not None for name in _PARALLEL),
             num_interleaves=interleaves if interleaved else 1,
             offset=self._offset("model.model_config.offset"),
             zero_bubble_v=interleaved and scheduler == "zero_bubble_v",
@@ -188,7 +210,7 @@ class _Reader:
         return Runtime(
             device_target=self.word("context.device_target"),
             graph_mode=graph,
-            jit_level=self.word("context.jit_config.jit_level", "context.jit_level"),
+            jit_level=self.word("context.jit_config.jit_level", *["context.jit_level"] * self._context_is_whole),
             memory_optimize_level=self.word("context.memory_optimize_level"),
             stand_alone=stand_alone,
             gradient_accumulation_steps=self.count("runner_config.gradient_accumulation_steps"),
@@ -201,8 +223,10 @@ class _Reader:
 
     def _deterministic(self) -> bool | None:
         """Whether sums are computed in a fixed order: of mindformers ``train_precision_sync``, which outweighs
-        ``context.deterministic`` (core/context/build_context.py), and of PyNative ``training.deterministic``."""
-        for path in _DETERMINISTIC:
+        ``context.deterministic`` (core/context/build_context.py) and from 1.9.0 on is alone; of PyNative
+        ``training.deterministic``."""
+        unread = () if self._context_is_whole else ("context.deterministic",)
+        for path in (path for path in _DETERMINISTIC if path not in unread):
             value = self.value(path)
             if isinstance(value, bool):
                 return value

@@ -12,13 +12,12 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from swapconf.config import misplaced, recompute_section, surroundings, swap_section
+from swapconf.config import base_config, misplaced, recompute_section, surroundings, swap_section
 from swapconf.config.config import Config, Dialect, SwapOff
 from swapconf.config.dialects import MCORE_SWAP_KEYS, PYNATIVE_SECTIONS, RECOMPUTE_KEYS, clashes, dialect_of
 from swapconf.config.misplaced import asks
 from swapconf.config.nodes import Document, Entry, Node
 from swapconf.config.structure import Section, check_section
-from swapconf.config.yaml_document import parse, read_text
 from swapconf.words.findings import Finding, Origin, Severity, in_order
 from swapconf.words.phrases import phrase
 
@@ -30,7 +29,7 @@ FILLED_IN = {"swap_config": {"swap": False, "layer_swap": None, "op_swap": None,
 
 def read(path: str | Path, mindformers: str = ANY_VERSION) -> tuple[Config, tuple[Finding, ...]]:
     """The config in a YAML file and what is wrong with it. Raises SwapconfError when nothing can be read."""
-    return from_document(parse(read_text(path), str(path)), mindformers=mindformers)
+    return from_document(base_config.of_file(path), mindformers=mindformers)
 
 
 def from_document(
@@ -41,7 +40,7 @@ def from_document(
     ``dialect``: read this one's sections, even where the model of the YAML does not (a migration does so).
     ``mindformers``: the version that reads PyNative's sections; one before 2.0.0 leaves their version open.
     """
-    around = surroundings.read(document)
+    around = surroundings.read(document, mindformers)
     chosen = dialect or dialect_of(document, legacy=around.config.model.legacy)
     base = replace(around.config, dialect=chosen)
     config, found = _pynative(document, base, mindformers) if chosen is Dialect.PYNATIVE else _graph(document, base)
@@ -138,7 +137,7 @@ def _in_model_config(document: Document, keys: dict[str, tuple[str, ...]]) -> No
         for written in spellings
         if written in settings.entries
     }
-    return Node("mapping", settings.line, settings.column, entries=found) if found else None
+    return Node("mapping", settings.line, settings.column, entries=found, file=settings.file) if found else None
 
 
 def _given_twice(document: Document, name: str, own: Entry, inner: Node) -> Finding:
@@ -151,7 +150,7 @@ def _given_twice(document: Document, name: str, own: Entry, inner: Node) -> Find
             "`{key}` is set here and there is a `{section}` at line {line} as well",
             key=key,
             section=name,
-            line=own.line,
+            line=document.line_of(own),
         ),
         hint=phrase("keep one of the two; `{section}` works for every model under swapconf", section=name),
         stops_with=f"current convert is {entry.key}:",

@@ -241,7 +241,7 @@ class _Builder:
             built, size = self._mapping(raw, path)
         elif isinstance(raw, yaml.SequenceNode):
             children = [self._sized(item, f"{path}[{index}]") for index, item in enumerate(raw.value)]
-            built = Node("list", *_place(raw), items=tuple(child for child, _ in children))
+            built = Node("list", *_place(raw), items=tuple(child for child, _ in children), file=self.file)
             size = 1 + sum(weight for _, weight in children)
         else:
             assert isinstance(raw, yaml.ScalarNode)
@@ -275,8 +275,8 @@ class _Builder:
             size += weight
             if name in entries:
                 self._stands_twice(entries[name], Entry(name, line, column, value), path)
-            entries[name] = Entry(name, line, column, value)
-        return Node("mapping", *_place(raw), entries={**merged, **entries}), size
+            entries[name] = Entry(name, line, column, value, self.file)
+        return Node("mapping", *_place(raw), entries={**merged, **entries}, file=self.file), size
 
     def _stands_twice(self, first: Entry, last: Entry, path: str) -> None:
         is_same = repr(first.value.plain()) == repr(last.value.plain())  # the training runs as meant; 1 is not True
@@ -318,7 +318,7 @@ class _Builder:
     def _scalar(self, raw: yaml.ScalarNode, path: str) -> Node:
         line, column = _place(raw)
         text = raw.value if not raw.style else None  # libyaml says "" for plain, PyYAML None
-        return Node("scalar", line, column, scalar=self._value(raw, path), text=text)
+        return Node("scalar", line, column, scalar=self._value(raw, path), text=text, file=self.file)
 
     def _value(self, raw: yaml.ScalarNode, path: str) -> Scalar:
         if raw.tag in _NUMBERS and len(raw.value) > MAX_DIGITS:

@@ -34,8 +34,17 @@ def not_rehearsed(
     study: Study, level: int, environment: Mapping[str, str], register_path: str = ""
 ) -> Iterator[Finding]:
     """Errors. ``register_path``: the folder with the code of models that mindformers does not have, "" for none."""
-    yield from refusals.refusals(study, level)
     config = study.config
+    if study.why_no_training:
+        yield Finding(
+            origin=config.origin(""),
+            rule=NO_TRAINING,
+            severity=Severity.ERROR,
+            message=study.why_no_training,
+            hint=phrase("a dry run is one of training; name a YAML for training, with `optimizer` and `lr_schedule`"),
+        )
+        return
+    yield from refusals.refusals(study, level)
     if config.dialect is Dialect.PYNATIVE:
         return
     if study.document.entry_at("optimizer") is None:

@@ -91,6 +91,7 @@ def _path(order: RankOrder) -> Path:
         # findings point into the file
         "file": order.document.file,
         "text": digest(order.document.file),
+        **({"included": [[one.file, one.text] for one in order.document.included]} if order.document.included else {}),
     }
     key = hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()
     return folder() / f"{key}.json"

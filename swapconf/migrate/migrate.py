@@ -6,12 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from swapconf.config import yaml_config
+from swapconf.config import base_config, yaml_config
 from swapconf.config.config import Config, DefaultSwap, Dialect, SwapOff
 from swapconf.config.dialects import dialect_of
 from swapconf.config.nodes import Document
 from swapconf.config.rewriting import CannotRewrite, asked, reread
-from swapconf.config.yaml_document import parse
 from swapconf.decide.expand import expand
 from swapconf.decide.module_outcomes import NO_MATCH
 from swapconf.decide.modules import decide_parallel, modules_of
@@ -58,7 +57,7 @@ def migrate(text: str, file: str, order: MigrationOrder) -> Migration:
 
     Raises SwapconfError when its sections have errors, or cannot be rewritten without touching something else.
     """
-    document = parse(text, file)
+    document = base_config.of_text(text, file)
     source = order.source or dialect_of(document, legacy=False)
     mindformers = order.versions.mindformers
     config, findings = yaml_config.from_document(document, source, mindformers)
@@ -83,11 +82,11 @@ def migrate(text: str, file: str, order: MigrationOrder) -> Migration:
             ]
         ) from None
     if not anything_lost(items):
-        items += _difference(document, config, parse(written, file), made, order.versions)
+        items += _difference(document, config, base_config.of_text(written, file), made, order.versions)
     if order.whole and made.dialect is Dialect.PYNATIVE:
-        sections: Any = parse(written, file).root.plain()
+        sections: Any = base_config.of_text(written, file).root.plain()
         written, more = whole(document, config, sections)
-        again, _ = yaml_config.from_document(parse(written, file), made.dialect, mindformers)
+        again, _ = yaml_config.from_document(base_config.of_text(written, file), made.dialect, mindformers)
         assert asked(again) == asked(made), "what is not rewritten has no part in swap and recompute"
         items += (*more, *_without_effect(again, mindformers))
     return Migration(before=config, after=again, text=written, items=items)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from swapconf.config.config import Config, Dialect, RecomputeConfig, SwapOff
 from swapconf.config.dialects import GRAPH_SECTIONS, PYNATIVE_SECTIONS, RECOMPUTE_KEYS, dialect_of, mcore_entries
 from swapconf.config.nodes import Document, Entry
-from swapconf.config.rewriting import CannotRewrite
+from swapconf.config.rewriting import CannotRewrite, refuse_elsewhere
 from swapconf.config.yaml_lines import LineSpan, at_column, comments, has_block_value, span, split, starts_line
 from swapconf.config.yaml_text import Sections, dump, recompute_sections, swap_section
 from swapconf.words.phrases import phrase
@@ -31,6 +31,7 @@ class _Edit:
 
 def rewrite(text: str, document: Document, made: Config) -> str:
     """The text with ``made`` in it, in its dialect. Raises CannotRewrite."""
+    refuse_elsewhere(document)
     lines = split(text)
     if lines and not lines[-1].endswith("\n"):
         lines[-1] += "\n"
@@ -103,7 +104,7 @@ class _Writer:
     def _settings(self) -> Entry:
         model = self.document.root.get("model")
         entry = model.entries.get("model_config") if model else None
-        if entry is None or not has_block_value(entry):
+        if entry is None or entry.file not in ("", self.document.file) or not has_block_value(entry):
             raise CannotRewrite(
                 phrase("there is no `model.model_config` in block style, where mcore models read swap"),
                 phrase("write one with a key per line"),

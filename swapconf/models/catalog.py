@@ -10,14 +10,14 @@ own: when several flagged primitives do the same to the same tensor, MindSpore m
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 
 from swapconf.models import store
 from swapconf.models.family import Family
-from swapconf.models.network import NearModel
+from swapconf.models.network import NearModel, UnknownModel
 
-__all__ = ["Family", "class_names", "families", "identify", "load", "near", "releases"]
+__all__ = ["Family", "class_names", "families", "identify", "load", "near", "releases", "unknown"]
 
 load = store.load
 releases = store.releases
@@ -74,6 +74,31 @@ def class_names(family: str) -> Mapping[str, str]:
     configs, networks = _CLASSES[known["legacy"]]
     of_config, of_network = _NAMED_AT[known["legacy"]]
     return {of_config: known[configs][0], of_network: known[networks][0]}
+
+
+def unknown(model: Mapping[str, object], *, use_legacy: bool) -> UnknownModel:
+    """What makes an unknown model one."""
+    for path in ("arch", "model_config"):
+        if "auto_register" in _section(model, path):
+            return UnknownModel(f"{path}.auto_register")
+    named = {path: name for path in _NAMED_AT[use_legacy] for name in _names(_at(model, path))}
+    known = {name for path in named for name in _all_of(path, use_legacy)}
+    strange = next((UnknownModel(path, name) for path, name in named.items() if name not in known), None)
+    if strange is not None or not named:
+        return strange or UnknownModel("")
+    *configs, path = named
+    return UnknownModel(path, named[path], beside=named[configs[0]] if configs else "")
+
+
+def _all_of(path: str, use_legacy: bool) -> Iterator[str]:
+    """The classes of all families that can stand at a path."""
+    key = dict(zip(_NAMED_AT[use_legacy], _CLASSES[use_legacy], strict=True))[path]
+    return (name for known in store.index().values() if known["legacy"] == use_legacy for name in known[key])
+
+
+def _at(model: Mapping[str, object], path: str) -> object:
+    section, _, key = path.partition(".")
+    return _section(model, section).get(key)
 
 
 def near(model: Mapping[str, object], *, use_legacy: bool) -> NearModel | None:

@@ -103,6 +103,20 @@ class NearModel(NamedTuple):
     legacy: bool
 
 
+class UnknownModel(NamedTuple):
+    """What makes an unknown model one.
+
+    Attributes:
+        path: The key below `model` that says so: code of the user's own, or a class; "" where it names nothing.
+        written: The class, "" for none.
+        beside: The class of the config that ``written`` does not fit, where both are known.
+    """
+
+    path: str
+    written: str = ""
+    beside: str = ""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Network:
     """The decoder layers of a model. ``family`` is None when the catalog does not know the model; the templates are
@@ -110,7 +124,7 @@ class Network:
 
     ``approximated``: settings of the model for which the catalog has no template of its own, so that the nearest one
     answers. ``made_with``: the mindformers whose cells the catalog read, "" for layers that are not from it. ``near``:
-    what was probably meant where the family is None.
+    what was probably meant where the family is None. ``unknown``: why it is.
     """
 
     family: str | None
@@ -119,6 +133,7 @@ class Network:
     approximated: tuple[str, ...] = ()
     made_with: str = ""
     near: NearModel | None = None
+    unknown: UnknownModel | None = None
 
     @cached_property
     def num_layers(self) -> int:

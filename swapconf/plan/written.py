@@ -14,11 +14,11 @@ from typing import Any
 
 import yaml
 
-from swapconf.config import yaml_config
+from swapconf.config import base_config, yaml_config
 from swapconf.config.config import Config, Dialect, ListedSwap
 from swapconf.config.dialects import GRAPH_SECTIONS, MCORE_SWAP_KEYS, PYNATIVE_SECTIONS, RECOMPUTE_KEYS
 from swapconf.config.nodes import Document, Entry, Node
-from swapconf.config.rewriting import CannotRewrite, asked, reread, without_places
+from swapconf.config.rewriting import CannotRewrite, asked, refuse_elsewhere, reread, without_places
 from swapconf.config.spans import SourceText
 from swapconf.config.yaml_comments import comments, with_comment
 from swapconf.config.yaml_document import parse
@@ -214,7 +214,7 @@ def _commented(text: str, places: Sequence[_Place], comment: str) -> str:
     above = []
     for place in places:
         keys, entries = _above(root, place.path), place.entries(root).values()
-        if place.path == _MODEL_CONFIG:  # not those that a merge key brings
+        if place.path == _MODEL_CONFIG and keys:  # not those that a merge key brings
             keys += sorted((entry for entry in entries if entry.line > keys[-1].line), key=lambda entry: entry.line)[:1]
         begun = [entry.line for entry in keys if source.begins_line(source.at(entry.line, entry.column))]
         above += begun[-1:] if entries else []
@@ -223,9 +223,12 @@ def _commented(text: str, places: Sequence[_Place], comment: str) -> str:
 
 
 def _above(root: Node, path: Sequence[str]) -> list[Entry]:
-    """The keys on the way to a mapping that is there."""
-    found, node = [], root
+    """The keys on the way to a mapping, as far as they are there."""
+    found: list[Entry] = []
+    node = root
     for step in path:
+        if step not in node.entries:  # in an included file
+            break
         found.append(node.entries[step])
         node = found[-1].value
     return found
@@ -234,9 +237,13 @@ def _above(root: Node, path: Sequence[str]) -> list[Entry]:
 def _without_doubt(text: str, file: str) -> str:
     """With swap on, a short list of layers may look like counts, which nobody but its author can tell: it says so."""
     text = with_comment(text, None, "", mark=_LAYERS)
-    config, _ = yaml_config.from_document(parse(text, file))
+    config, _ = yaml_config.from_document(base_config.of_text(text, file))
     case = Case(config=config, versions=Versions(), network=network_of(config, Versions()))
-    doubts = [found for found in r3_list_meaning.check(case) if found.severity is Severity.WARNING]
+    doubts = [
+        found
+        for found in r3_list_meaning.check(case)
+        if found.severity is Severity.WARNING and found.origin.file == file
+    ]
     return with_comment(text, doubts[0].origin.line, _LAYERS, mark=_LAYERS) if doubts else text
 
 
@@ -247,11 +254,12 @@ def _verify(text: str, written: str, document: Document, made: Config) -> None:
     """Raises CannotRewrite unless the new text says ``made``, and all else is as before, comments included."""
     config = reread(written, document, None, yaml_config.ANY_VERSION)
     if asked(config) != asked(made):
+        refuse_elsewhere(document)
         raise CannotRewrite(
             phrase("the rewritten sections would not mean what was decided"), phrase("give each key a line of its own")
         )
     known = _mistakes(document)
-    for rule, finding in _mistakes(parse(written, document.file)).items():
+    for rule, finding in _mistakes(base_config.of_text(written, document.file)).items():
         if rule not in known:
             raise CannotRewrite(phrase("what is written would be a mistake: {why}", why=finding.message), finding.hint)
     lost = _others(text) - _others(written)

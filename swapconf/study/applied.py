@@ -6,7 +6,7 @@ A comment holds for its file, wherever it stands; ``apply = ["key"]`` in the set
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 
 from swapconf.upstream import dropped
@@ -17,21 +17,25 @@ RULE = "apply-comment"
 _MARK = r"#\s*swapconf:\s*apply\b(?:\[(?P<keys>[^\]]*)\])?"
 
 
-def read(text: str, file: str) -> tuple[frozenset[str], tuple[Finding, ...]]:
-    """The keys that the comments of a YAML have count, and what is wrong with the comments; the text must be one that
-    can be parsed."""
-    if "swapconf:" not in text:
-        return frozenset(), ()
-    from swapconf.config.yaml_comments import comments  # few YAMLs have any for swapconf
-
+def read(texts: Mapping[str, str]) -> tuple[frozenset[str], tuple[Finding, ...]]:
+    """The keys that the comments of a YAML and of what it includes have count, and what is wrong with the comments.
+    ``texts``: by file; they must be such that can be parsed."""
     keys: set[str] = set()
     wrong: list[Finding] = []
+    for file, text in texts.items():
+        if "swapconf:" in text:
+            _read(text, file, keys, wrong)
+    return frozenset(keys), tuple(wrong)
+
+
+def _read(text: str, file: str, keys: set[str], wrong: list[Finding]) -> None:
+    from swapconf.config.yaml_comments import comments  # few YAMLs have any for swapconf
+
     for comment in comments(text):
         if match := re.match(_MARK, comment.text):
             named = {name.strip() for name in (match["keys"] or "").split(",") if name.strip()}
             keys |= named & dropped.KEYS
             wrong += _wrong(Origin(file=file, line=comment.line, column=comment.column), named)
-    return frozenset(keys), tuple(wrong)
 
 
 def _wrong(origin: Origin, named: set[str]) -> Iterator[Finding]:

@@ -10,13 +10,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+from swapconf.config import base_config
 from swapconf.config.nodes import Document, from_plain
-from swapconf.config.yaml_document import parse
 from swapconf.files import json_object
 from swapconf.files.writing import replace_text
 from swapconf.study.settings import NONE, Settings
 from swapconf.upstream import dropped
-from swapconf.words.findings import Severity, SwapconfError
+from swapconf.words.findings import Finding, Origin, Severity, SwapconfError
+from swapconf.words.phrases import phrase
 
 VARIABLE = "SWAPCONF_SOURCE"  # the file, for a process that is started under `swapconf run`
 FILE = "source.json"
@@ -28,6 +29,7 @@ def write(file: Path, document: Document, settings: Settings) -> None:
     content = {
         "file": document.file,
         "text": document.text,
+        "included": {one.file: one.text for one in document.included},
         "settings": settings.file,
         "severity": severity,
         "families": dict(settings.families),
@@ -41,7 +43,7 @@ def read(file: Path, made: Document) -> tuple[Document, Settings]:
     file does not tell."""
     found = json_object.read(file)
     try:
-        like = parse(str(found["text"]), str(found["file"]))
+        like = base_config.of_text(str(found["text"]), str(found["file"]), _reader(_words(found.get("included"))))
     except (KeyError, SwapconfError):
         return made, NONE
     document = from_plain(made.root.plain(), like)
@@ -50,6 +52,27 @@ def read(file: Path, made: Document) -> tuple[Document, Settings]:
         families=_words(found.get("families")),
         severity={rule: Severity(word) if word else None for rule, word in _words(found.get("severity")).items()},
         apply=dropped.KEYS.intersection(found.get("apply", ())),
+    )
+
+
+def _reader(texts: dict[str, Any]) -> base_config.Reader:
+    """Gives the included files as they were; their paths mean nothing here."""
+
+    def read(file: str) -> str:
+        if file not in texts:
+            raise SwapconfError([_missing(file)])
+        return str(texts[file])
+
+    return read
+
+
+def _missing(file: str) -> Finding:
+    return Finding(
+        origin=Origin(file=file),
+        rule="file-not-found",
+        severity=Severity.ERROR,
+        message=phrase("there is no such file"),
+        hint=phrase("check the path"),
     )
 
 

@@ -46,19 +46,24 @@ def read(text: str, file: str) -> tuple[Ignore, ...]:
 
 
 def apply(
-    findings: Sequence[Finding], ignores: Sequence[Ignore], known: Collection[str], *, is_changed: bool = False
+    findings: Sequence[Finding], ignores: Sequence[Ignore], known: Collection[str], may_be_unused: Collection[str] = ()
 ) -> list[Finding]:
     """The findings that nothing silences, and what is wrong with the ignores themselves.
 
-    ``is_changed``: the values are not those of the text, so that a comment may well have nothing to silence.
+    ``may_be_unused``: files whose comments may well have nothing to silence: others include them as well, or the values
+    are not those of the text.
     """
     left = [finding for finding in findings if not any(_silences(ignore, finding) for ignore in ignores)]
     judged = [told for ignore in ignores for told in _judge(ignore, findings, known)]
-    return left + [told for told in judged if not (is_changed and told.rule == "ignore-unused")]
+    return left + [told for told in judged if told.rule != "ignore-unused" or told.origin.file not in may_be_unused]
 
 
 def _silences(ignore: Ignore, finding: Finding) -> bool:
-    return finding.origin.line == ignore.target and finding.rule in ignore.rules
+    return _is_about(ignore, finding) and finding.rule in ignore.rules
+
+
+def _is_about(ignore: Ignore, finding: Finding) -> bool:
+    return (finding.origin.file, finding.origin.line) == (ignore.origin.file, ignore.target)
 
 
 def _judge(ignore: Ignore, findings: Sequence[Finding], known: Collection[str]) -> Iterator[Finding]:
@@ -82,7 +87,7 @@ def _judge(ignore: Ignore, findings: Sequence[Finding], known: Collection[str]) 
                 if close
                 else phrase("`swapconf rules` lists them"),
             )
-        elif not any(finding.origin.line == ignore.target and finding.rule == rule for finding in findings):
+        elif not any(_is_about(ignore, finding) and finding.rule == rule for finding in findings):
             yield _finding(
                 "ignore-unused",
                 Severity.WARNING,

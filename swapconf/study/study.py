@@ -6,18 +6,19 @@ the model, and says what is wrong with it as the repository's settings and the c
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from swapconf.config import pretrained, yaml_config
+from swapconf.config import base_config, pretrained, yaml_config
 from swapconf.config.config import Config, Dialect
+from swapconf.config.file_kinds import Kind, kind_of, told
 from swapconf.config.nodes import Document
-from swapconf.config.yaml_document import parse, read_text
+from swapconf.config.rl_training import MODEL, TRAINED, Part, parts_of
 from swapconf.decide import budget
 from swapconf.decide.expand import expand
 from swapconf.decide.requests import stage_map
-from swapconf.decide.rules import check_all
+from swapconf.decide.rules import check_all, unknown_family
 from swapconf.decide.rules.case import Case
 from swapconf.decide.strategy import ModuleDecision, Strategy
 from swapconf.models import catalog
@@ -42,6 +43,8 @@ class Study:
             ``strategy`` are None when the number of layers is not known, and in PyNative mode, where ``modules`` says
             what is decided.
         settings, versions: What it was read under.
+        kind: What the file is for; only one of a training has a strategy of its own.
+        parts: By section, the models of a YAML of RL training.
     """
 
     document: Document
@@ -52,6 +55,8 @@ class Study:
     findings: tuple[Finding, ...]
     settings: Settings
     versions: Versions
+    kind: Kind = Kind.TRAINING
+    parts: Mapping[str, Study] = field(default_factory=dict)
 
     @property
     def is_refused(self) -> bool:
@@ -61,6 +66,8 @@ class Study:
     @property
     def why_no_strategy(self) -> str:
         """What to say where a strategy is needed and there is none."""
+        if self.kind is not Kind.TRAINING:
+            return self.why_no_training
         if self.config.dialect is Dialect.PYNATIVE:
             return phrase("this is a PyNative config, and swapconf predicts graph mode only")
         return phrase(
@@ -69,21 +76,79 @@ class Study:
             place=self.config.origin("model.model_config", "model.arch", "model").place,
         )
 
+    @property
+    def why_no_training(self) -> str:
+        """What to say where one training is needed and the file is for something else; "" where it is for one."""
+        if self.kind is Kind.TRAINING:
+            return ""
+        if self.kind is not Kind.RL:
+            return phrase("this is {kind}", kind=phrase(self.kind.value))
+        section = next(iter(self.parts), TRAINED[0])
+        named = self.document.entry_at(f"{section}.{MODEL}")
+        return phrase(
+            "this is a YAML of RL training, of several models; `check` and `explain` tell of each: name the training "
+            "YAML of one of them, such as {model}, with what stands below `{section}`",
+            model=named.value.scalar if named is not None and isinstance(named.value.scalar, str) else "FILE",
+            section=section,
+        )
+
 
 def study_document(
     document: Document, versions: Versions, environment: Mapping[str, str], settings: Settings = NONE
 ) -> Study:
     """Read, resolve and check a document; all its patterns share one budget of time."""
-    whole, unread = pretrained.merged(document)
     with budget.shared():
-        config, wrong = yaml_config.from_document(whole, mindformers=versions.mindformers)
-        keys, comments = applied.read(document.text, document.file)
-        config = replace(config, applied=settings.apply | keys)
-        network = network_of(config, versions, settings.families)
-        strategy = expand(config, network, versions) if network is not None else None
-        case = Case(config=config, versions=versions, network=network, strategy=strategy, environment=environment)
-        decided = _modules(config, versions) if config.dialect is Dialect.PYNATIVE else ()
-        findings = _effective([*unread, *wrong, *comments, *check_all(case)], document, settings)
+        studied = _studied(document, versions, environment, settings)
+        return replace(studied, findings=_effective(studied.findings, studied.document, settings))
+
+
+def _studied(document: Document, versions: Versions, environment: Mapping[str, str], settings: Settings) -> Study:
+    """With all findings, whatever silences them."""
+    kind = kind_of(document)
+    if kind is Kind.TRAINING:
+        return _study_of_training(document, versions, environment, settings)
+    parts = parts_of(document) if kind is Kind.RL else ()
+    models = {part.name: _study_of_training(part.document, versions, environment, settings) for part in parts}
+    of_models = (found for part in parts for found in _of_part(part, models[part.name]))
+    read = dict.fromkeys(one for part in parts for one in part.document.included)
+    return Study(
+        document=replace(document, included=(*document.included, *read)),
+        config=Config(file=document.file),
+        network=None,
+        strategy=None,
+        modules=(),
+        findings=in_order([*document.findings, *told(document, kind), *_of_rl(document, parts), *of_models]),
+        settings=settings,
+        versions=versions,
+        kind=kind,
+        parts=models,
+    )
+
+
+def _of_rl(document: Document, parts: Sequence[Part]) -> Iterator[Finding]:
+    if parts:
+        from swapconf.config import rl_mistakes  # few YAMLs are of RL training
+
+        yield from rl_mistakes.check(document, parts)
+
+
+def _of_part(part: Part, studied: Study) -> Iterator[Finding]:
+    """Where the YAML of a model cannot be read, one note says so."""
+    return (found for found in studied.findings if part.model is not None or found.rule != unknown_family.RULE)
+
+
+def _study_of_training(
+    document: Document, versions: Versions, environment: Mapping[str, str], settings: Settings
+) -> Study:
+    whole, unread = pretrained.merged(document)
+    config, wrong = yaml_config.from_document(whole, mindformers=versions.mindformers)
+    keys, comments = applied.read({document.file: document.text, **{one.file: one.text for one in document.included}})
+    config = replace(config, applied=settings.apply | keys)
+    network = network_of(config, versions, settings.families)
+    strategy = expand(config, network, versions) if network is not None else None
+    case = Case(config=config, versions=versions, network=network, strategy=strategy, environment=environment)
+    decided = _modules(config, versions) if config.dialect is Dialect.PYNATIVE else ()
+    findings = in_order([*unread, *wrong, *comments, *check_all(case)])
     return Study(document, config, network, strategy, decided, findings, settings, versions)
 
 
@@ -95,7 +160,7 @@ def _modules(config: Config, versions: Versions) -> tuple[ModuleDecision, ...]:
 
 def study_file(path: str | Path, versions: Versions, environment: Mapping[str, str]) -> Study:
     """The same for a file, apart from any settings. Raises SwapconfError when there is nothing to read."""
-    return study_document(parse(read_text(path), str(path)), versions, environment)
+    return study_document(base_config.of_file(path), versions, environment)
 
 
 def study_for_check(
@@ -121,8 +186,11 @@ def study_for_run(document: Document, environment: Mapping[str, str], settings: 
 
 def _effective(found: Iterable[Finding], document: Document, settings: Settings) -> tuple[Finding, ...]:
     """The findings that neither a comment of the text nor a setting silences, in order."""
-    comments = ignores.read(document.text, document.file)
-    left = ignores.apply(in_order(found), comments, pages() if comments else (), is_changed=document.is_changed)
+    others = {one.file: one.text for one in document.included}
+    texts = {document.file: document.text, **others}
+    comments = [comment for file, text in texts.items() for comment in ignores.read(text, file)]
+    unsure = texts if document.is_changed else others
+    left = ignores.apply(in_order(found), comments, pages() if comments else (), unsure)
     return in_order(_with_severities(left, settings))
 
 
@@ -169,6 +237,7 @@ def network_of(config: Config, versions: Versions, families: Mapping[str, str] =
             family=None,
             layers=_layers(config, (_UNKNOWN,) * count),
             near=catalog.near(config.model.section, use_legacy=config.model.legacy),
+            unknown=catalog.unknown(config.model.section, use_legacy=config.model.legacy),
         )
     # some cells are built otherwise when operators are selected for recompute; mindformers passes it on like this
     chosen = {"recompute": {"select_recompute": bool(config.recompute.select)}}

@@ -40,6 +40,10 @@ class Origin:
         """File and line, or the file."""
         return f"{self.file}:{self.line}" if self.line else self.file
 
+    def line_from(self, other: Origin) -> str:
+        """The line, for a text about another place; with the file where that is another."""
+        return f"{self.line}" if self.file == other.file else f"{self.line} ({self.file})"
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Finding:

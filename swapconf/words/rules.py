@@ -82,12 +82,30 @@ STRUCTURE: Pages = {
         "error, warning",
         "Swap or recompute settings where nothing reads them: keys of a section at the top level, a section below "
         "`model`, `context` or `parallel_config`, the mcore keys in the `model.model_config` of a legacy model. A "
-        "warning where they ask for nothing.",
+        "warning where they ask for nothing, and where nothing else of the file is of a training, so that another "
+        "program may read it. `base_config` below a section, where mindformers does not follow it.",
+    ),
+    "base-config": (
+        "error",
+        "A file that `base_config` names and that cannot be read, includes itself, or is one of more than 64 or deeper "
+        "than 16 levels; a section over a value that is none, at which mindformers stops; the key in a PyNative YAML, "
+        "which takes no other file. Mistakes in an included file are told with its own name and line.",
+    ),
+    "rl-training": (
+        "error, warning, note",
+        "In a YAML of RL training (mindrlhf), of which each model is checked by itself: a section or key that mindrlhf "
+        "does not take there, `swap_config` and `recompute_config` that it does not pass on, `recompute_config` of a "
+        "model that is not trained, and a `model_config` whose YAML cannot be read here.",
+    ),
+    "other-file": (
+        "note",
+        "The file is no YAML of a training but one of mindformers' pipeline-balance tool, of its experimental parallel "
+        "core, or of another program whose sections have the same names. Nothing of it is checked.",
     ),
     "unknown-section": (
         "error, warning",
-        "A section of the top level whose name is nearly `swap_config`, `recompute_config` or one of PyNative's: "
-        "mindformers ignores it. A warning where it asks for nothing.",
+        "A section of the top level whose name is nearly `swap_config`, `recompute_config` or one of PyNative's, or a "
+        "list of YAML files under nearly `base_config`: mindformers ignores it. A warning where it asks for nothing.",
     ),
     "section-empty": (
         "error, warning",

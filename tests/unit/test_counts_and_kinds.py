@@ -180,6 +180,63 @@ def test_a_model_that_is_not_known_is_a_note_at_its_class() -> None:
     assert (finding.severity, finding.origin.path, finding.origin.line) == (Severity.NOTE, "model.model_config.type", 6)
 
 
+@pytest.mark.parametrize(
+    ("text", "path", "line", "told"),
+    [
+        (LLAMA.replace("LlamaForCausalLM", "OurModelWithLoss"), "model.arch.type", 7, "`OurModelWithLoss` is not in"),
+        (LLAMA.replace("{type: LlamaConfig", "{type: OurSizes"), "model.model_config.type", 6, "`OurSizes` is not in"),
+        (QWEN3.replace("qwen3", "ours"), "model.model_config.model_type", 6, "`ours` is not in"),
+        (QWEN3.replace("Qwen3For", "SomethingFor"), "model.model_config.architectures", 6, "`SomethingForCausalLM` is"),
+        (QWEN3.replace("Qwen3ForCausalLM", "[OurNet, B]"), "model.model_config.architectures", 6, "`OurNet` is not in"),
+        (
+            LLAMA.replace("LlamaForCausalLM", "ChatGLM2ForConditionalGeneration"),
+            "model.arch.type",
+            7,
+            "is another model than `LlamaConfig`",
+        ),
+        (
+            LLAMA.replace("LlamaForCausalLM}", "My, auto_register: a.My}"),
+            "model.arch.auto_register",
+            7,
+            "this model is",
+        ),
+        (
+            LLAMA.replace("{type: LlamaC", "{auto_register: a.C, type: LlamaC"),
+            "model.model_config.auto_register",
+            6,
+            "",
+        ),
+        (LLAMA.replace("num_layers: 4, ", ""), "model.model_config", 6, "does not give the number of layers"),
+    ],
+)
+def test_what_is_unknown_of_a_model_is_pointed_at(text: str, path: str, line: int, told: str) -> None:
+    finding = of(SWAP + text, "unknown-family")
+    assert (finding.origin.path, finding.origin.line) == (path, line)
+    assert told in finding.message
+
+
+def test_a_setting_that_the_catalog_does_not_know_is_pointed_at() -> None:
+    text = "recompute_config: {recompute: True}\nmoe_config: {expert_num: 8}\n" + LLAMA
+    assert of(text, "unknown-family").origin.path == "moe_config.expert_num"
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("swap_config: {swap: False}\nrecompute_config: {recompute: True}\n", "recompute_config.recompute"),
+        (
+            "swap_config: {swap: False}\nrecompute_config: {recompute: False, select_recompute: {attention: True}}\n",
+            "recompute_config.select_recompute",
+        ),
+        ("recompute_config: {recompute: True}\n" + SWAP, "swap_config.swap"),
+    ],
+)
+def test_what_is_said_of_all_that_is_asked_stands_where_something_is_asked(text: str, path: str) -> None:
+    pair = Versions(mindspore="2.7.1", mindformers="1.9.0")
+    (finding,) = (one for one in found(text + LLAMA, pair) if one.rule == "version-pair")
+    assert finding.origin.path == path
+
+
 def test_text_for_use_legacy_is_an_error_and_read_as_meant() -> None:
     text = SWAP + QWEN3.replace("use_legacy: False", 'use_legacy: "False"')
     finding = of(text, "bad-value")

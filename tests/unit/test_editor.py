@@ -119,3 +119,19 @@ def test_the_operator_names_do_not_make_an_editor_stricter() -> None:
     for case in CASES:
         config = json.loads(json.dumps({"model": LLAMA, "swap_config": case.swap, "recompute_config": case.recompute}))
         assert Draft7Validator(TRAINING).is_valid(config) == Draft7Validator(sections).is_valid(config), case.name
+
+
+@pytest.mark.parametrize(
+    ("text", "is_valid"),
+    [
+        ("base_config: ./base.yaml", True),
+        ("base_config: [./context.yaml, ./model.yaml]", True),
+        ("base_config: 5", False),
+        ("actor_config: {model_config: ./m.yaml, recompute_config: {recompute: [1, 2]}}", True),
+        ("actor_config: {recompute_config: {recompute: 'True'}}", False),
+        ("critic_config: {recompute_config: {recomptue: True}}", False),
+        ("ref_config: {model_config: 5}", False),
+    ],
+)
+def test_an_editor_knows_what_stands_elsewhere(text: str, is_valid: bool) -> None:
+    assert Draft7Validator(TRAINING).is_valid(yaml.safe_load(text)) == is_valid

@@ -1,6 +1,7 @@
 """Every YAML in tests/examples names, in its first lines, exactly the findings that it gives.
 
     # expect: 7:17 op-unescaped-dot
+    # expect: parts/model.yaml:6:47 layer-out-of-range
     # mindformers: 2.1.0
 
 A file without such a line gives none, and is read by the versions that most was measured with. Every YAML in configs/
@@ -32,7 +33,14 @@ def findings(file: Path) -> list[str]:
         found = study_file(file, Versions(**given), {}).findings
     except SwapconfError as error:
         found = error.findings
-    return sorted(f"{finding.origin.line}:{finding.origin.column} {finding.rule}" for finding in found)
+    return sorted(
+        f"{_named(finding.origin.file, file)}{finding.origin.line}:{finding.origin.column} {finding.rule}"
+        for finding in found
+    )
+
+
+def _named(found: str, file: Path) -> str:
+    return "" if Path(found) == file else f"{Path(found).relative_to(file.parent).as_posix()}:"
 
 
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)

@@ -91,13 +91,16 @@ class Case:
     @property
     def asked_at(self) -> Origin:
         """Where that begins, for what concerns all of it."""
+        recompute = self.config.recompute
+        asked = (
+            (self.config.swap_on, ("swap_config.swap", "swap.enable")),
+            (recompute.full is not None, ("recompute_config.recompute", "recompute.mode")),
+            (bool(recompute.select), ("recompute_config.select_recompute", "recompute.mode")),
+            (bool(recompute.select_comm), ("recompute_config.select_comm_recompute", "recompute_comm.enable")),
+        )
         return self.config.origin(
-            "swap_config.swap",
-            "swap.enable",
-            "recompute_config.recompute",
-            "recompute_config.select_recompute",
-            "recompute.mode",
-            "recompute_comm.enable",
+            *(path for is_asked, paths in asked if is_asked for path in paths),
+            *(path for _, paths in asked for path in paths),
         )
 
     def patterns(self) -> Iterator[OpSwap | SelectRecompute]:

@@ -18,6 +18,7 @@ from swapconf.words.findings import Finding, Severity
 from swapconf.words.phrases import phrase
 
 RULE = "lazy-inline-off"
+_SWITCHES = ("parallel.parallel_mode", "use_parallel")
 
 
 def check(case: Case) -> Iterator[Finding]:
@@ -28,7 +29,7 @@ def check(case: Case) -> Iterator[Finding]:
         yield finding(
             RULE,
             Severity.WARNING,
-            config.origin("use_parallel", "parallel.parallel_mode"),
+            config.origin(_SWITCHES[config.given.get("use_parallel") is False]),
             phrase("in stand-alone mode there is no lazy inline, so swap moves nothing"),
             phrase("train with `use_parallel: True` (or --use_parallel True) on two devices or more"),
         )

@@ -1,9 +1,10 @@
 r"""mcore: settings that mindformers' mcore models (``use_legacy: False``) treat differently from the legacy ones.
 
 mindformers 1.9.0 drops swap_config on the way to an mcore model, and its default strategy matches nothing there (notes:
-under ``swapconf run`` both work). It stops at recompute_slice_activation, at ``cpu_offloading`` and
-``cpu_offloading_num_layers`` in model_config, and at every key of recompute_config that stands in model_config (errors;
-parallel_core/config_converter.py, executed: "Mapping Conflicts", whatever the value).
+under ``swapconf run`` both work). It stops at recompute_slice_activation, at micro_batch_interleave_num and (with
+stages) seq_split_num above 1, at ``cpu_offloading`` and ``cpu_offloading_num_layers`` in model_config, and at every key
+of recompute_config that stands in model_config (errors; parallel_core/config_converter.py, executed: "Mapping
+Conflicts", whatever the value).
 
 Fails: ``model_config: {cpu_offloading: True}``. Passes: ``model_config: {swap: True, layer_swap: [...]}``.
 """
@@ -14,11 +15,13 @@ from collections.abc import Iterator
 
 from swapconf.config.config import DefaultSwap
 from swapconf.decide.rules.case import Case, finding
+from swapconf.upstream.versions import reached
 from swapconf.words.findings import Finding, Origin, Severity
 from swapconf.words.phrases import phrase
 
 RULE = "mcore"
 _INSIDE = "model.model_config."
+_SPLITS_REFUSED = "1.7.0"  # trainer/base_trainer.py
 _OFFLOADING = {"cpu_offloading": "swap", "cpu_offloading_num_layers": "layer_swap"}
 
 
@@ -36,6 +39,7 @@ def check(case: Case) -> Iterator[Finding]:
             stops_with="`recompute_slice_activation` is not supported",
         )
     yield from _refused(case)
+    yield from _of_legacy_step(case)
     origin = config.origin("swap_config.swap")
     if config.swap_on and origin.path.startswith("swap_config"):
         fact = case.versions.fact("mcore_drops_swap_config")
@@ -66,6 +70,25 @@ def check(case: Case) -> Iterator[Finding]:
                 pattern=r"self_attention\.core_attention\.flash_attention",
             ),
         )
+
+
+def _of_legacy_step(case: Case) -> Iterator[Finding]:
+    """Ways to split a batch that mindformers has for legacy models alone (``_wrap_network_with_tool_cells``)."""
+    given = case.config.given
+    for path, counts in (
+        ("micro_batch_interleave_num", True),
+        ("parallel_config.seq_split_num", case.config.pipeline.num_stages > 1),
+    ):
+        value, key = given.get(path), path.rpartition(".")[2]
+        if counts and isinstance(value, int) and value > 1 and reached(case.versions.mindformers, _SPLITS_REFUSED):
+            yield finding(
+                RULE,
+                Severity.ERROR,
+                case.config.origin(path),
+                phrase("mcore models refuse `{key}: {value}`", key=key, value=value),
+                phrase("remove it or write 1"),
+                stops_with=f"{key} > 1, is not supported when use_legacy=False",
+            )
 
 
 def _refused(case: Case) -> Iterator[Finding]:

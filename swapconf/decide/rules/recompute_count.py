@@ -2,7 +2,8 @@ r"""recompute-count: with swap off, recompute lists count layers per pipeline st
 
 An error where there are more counts than stages, or a count is negative. A warning where a stage has fewer layers than
 are counted there (mindformers takes those that it has) and where later stages have no count (they recompute nothing):
-often such a list names layers, which it does with ``swap: True`` only (R3). True and False stand for a whole stage.
+often such a list names layers, which it does with ``swap: True`` only (R3). A warning, too, where there are several
+counts and no section tells the number of stages: mindformers takes 1. True and False stand for a whole stage.
 
 Fails with pipeline_stage 1: ``recompute: [1, 2]``. Passes: ``recompute: [2]`` (the first two layers of each stage).
 Warned of, 4 layers in 2 stages: ``recompute: [0, 3]``, ``recompute: [2]``. Passes: ``recompute: [0, 2]``.
@@ -43,6 +44,9 @@ def check(case: Case) -> Iterator[Finding]:
         try:
             check_lengths(counts, case.config.pipeline)
         except BadDeal as error:
+            if not case.config.pipeline.is_told:
+                yield _untold(error, origin)
+                continue
             yield finding(
                 RULE,
                 Severity.ERROR,
@@ -52,6 +56,20 @@ def check(case: Case) -> Iterator[Finding]:
             )
             continue
         yield from _misfit(case, counts, origin, stages)
+
+
+def _untold(error: BadDeal, origin: Origin) -> Finding:
+    return finding(
+        RULE,
+        Severity.WARNING,
+        origin,
+        phrase(
+            "with swap off this counts layers per stage: {why}, which is what mindformers takes where a YAML "
+            "gives none",
+            why=error,
+        ),
+        phrase("write `parallel_config:` with the `pipeline_stage` that is meant, or one count for each stage"),
+    )
 
 
 def _hint(counts: LayerCounts) -> str:

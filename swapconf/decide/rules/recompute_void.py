@@ -43,7 +43,7 @@ def _covered(case: Case) -> Iterator[Finding]:
             covered = phrase(
                 "no effect in {layers}: line {line} recomputes the whole layer there",
                 layers=ranges(frozenset().union(*void.values())),
-                line=full.origin.line,
+                line=full.origin.line_from(next(iter(void))),
             )
             yield finding(
                 RULE,

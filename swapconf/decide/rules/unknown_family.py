@@ -9,10 +9,10 @@ Fails: ``model_config: {type: LlamaConfg, num_layers: 4}``. Passes: ``type: Llam
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from swapconf.decide.rules.case import Case, finding
-from swapconf.models.network import NearModel
+from swapconf.models.network import NearModel, Network, UnknownModel
 from swapconf.words.findings import Finding, Severity
 from swapconf.words.phrases import phrase
 
@@ -24,43 +24,55 @@ def check(case: Case) -> Iterator[Finding]:
     recompute = config.recompute
     if not (config.swap_on or recompute.full is not None or recompute.select or recompute.select_comm):
         return
-    origin = config.origin(
-        "model.model_config.type",
-        "model.model_config.model_type",
-        "model.model_config.architectures",
-        "model.arch.type",
-        "model.model_config",
-        "model",
-    )
+    network = case.network
     if config.model.num_layers is None:
         yield finding(
             RULE,
             Severity.NOTE,
-            origin,
+            config.origin("model.model_config", "model.arch", "model"),
             phrase("the YAML does not give the number of layers"),
             phrase("layer indices and operator names are not checked unless model_config has num_layers"),
         )
-    elif case.network is not None and case.network.near is not None:
-        yield _near(case, case.network.near)
-    elif case.network is not None and case.network.family is None:
+    elif network is not None and network.near is not None:
+        yield _near(case, network.near)
+    elif network is not None and network.family is None:
+        yield _unknown(case, network)
+    elif network is not None and network.approximated:
+        settings = network.approximated
         yield finding(
             RULE,
             Severity.NOTE,
-            origin,
-            phrase("this model is not in swapconf's catalog"),
-            phrase("operator names are not checked"),
-        )
-    elif case.network is not None and case.network.approximated:
-        yield finding(
-            RULE,
-            Severity.NOTE,
-            origin,
+            config.origin(*_paths(settings), "model.model_config", "model"),
             phrase(
                 "the catalog has no layer with this value of {settings}; the nearest one was checked",
-                settings=", ".join(case.network.approximated),
+                settings=", ".join(settings),
             ),
             phrase("operator names may differ a little from the real model"),
         )
+
+
+def _paths(settings: Sequence[str]) -> list[str]:
+    """mindformers passes on `moe_config` of the top level."""
+    return [path for name in settings for path in (f"model.model_config.{name}", name)]
+
+
+def _unknown(case: Case, network: Network) -> Finding:
+    unknown, unchecked = network.unknown or UnknownModel(""), phrase("operator names are not checked")
+    origin = case.config.origin(f"model.{unknown.path}", "model.model_config", "model.arch", "model")
+    if unknown.beside:
+        message = phrase("`{name}` is another model than `{other}`", name=unknown.written, other=unknown.beside)
+        return finding(
+            RULE, Severity.NOTE, origin, message, phrase("name both of one; {unchecked}", unchecked=unchecked)
+        )
+    return finding(
+        RULE,
+        Severity.NOTE,
+        origin,
+        phrase("`{name}` is not in swapconf's catalog", name=unknown.written)
+        if unknown.written
+        else phrase("this model is not in swapconf's catalog"),
+        phrase("{unchecked}; a class of your own can be given a family in the settings", unchecked=unchecked),
+    )
 
 
 def _near(case: Case, near: NearModel) -> Finding:
