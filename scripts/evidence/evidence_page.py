@@ -39,9 +39,7 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
 
 def paragraph(text: str, indent: str = "") -> Iterator[str]:
     """Lines, with an empty one behind them. ``indent``: of all but the first."""
-    yield from textwrap.wrap(
-        text, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
-    )
+    yield from textwrap.wrap(text, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
     yield ""
 
 
