@@ -43,8 +43,14 @@ def paragraph(text: str, indent: str = "") -> Iterator[str]:
     yield ""
 
 
-def kept(page: Path, heading: str = HISTORY) -> Iterator[str]:
-    """Lines of the page from this heading on, which are written by hand and stay; none where it has no such heading."""
+def kept(page: Path, heading: str = HISTORY) -> list[str]:
+    """Lines of the page from this heading on, behind an empty one: written by hand, so they stay. None where it has no
+    such heading."""
     lines = page.read_text(encoding="utf-8").rstrip().splitlines() if page.exists() else []
-    if heading in lines:
-        yield from ("", *lines[lines.index(heading) :])
+    return ["", *lines[lines.index(heading) :]] if heading in lines else []
+
+
+def section(page: Path, heading: str) -> list[str]:
+    """Lines of the page from this heading to the next one; none where it has no such heading."""
+    lines = kept(page, heading)[1:]
+    return lines[: next((place for place, line in enumerate(lines) if place and line.startswith("## ")), len(lines))]
