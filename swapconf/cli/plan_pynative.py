@@ -172,7 +172,7 @@ def _said(planned: NativePlanned, study: Study, asked: PlanOptions, options: Mac
 def show(file: str, made: NativeMade, options: MachineOptions, slower_link: float, form: str) -> None:
     from swapconf.cli.fixing import print_difference
     from swapconf.cli.tables import print_rows
-    from swapconf.report import native_plan_text
+    from swapconf.report import native_plan_text, plan_told
 
     found = made.planned
     if form == "json":
@@ -185,7 +185,7 @@ def show(file: str, made: NativeMade, options: MachineOptions, slower_link: floa
     print_assumed(options.load())
     print_rows(*native_plan_text.strategies(found))
     if found.chosen.entries:
-        print_rows(*native_plan_text.worth(found))
+        print_rows(*plan_told.worth(native_plan_text.entries(found)))
     if made.confirmed:
         say(phrase("confirmed by a dry run:"))
         print_rows(*native_plan_text.confirmation(found, made.confirmed))

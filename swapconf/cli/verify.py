@@ -128,8 +128,8 @@ def command(
 def _cached_peaks(study: Study, cluster: Cluster) -> Mapping[int, PredictedPeaks]:
     """Of earlier dry runs of the same YAML with the default options, of one rank for each stage."""
     from swapconf.dryrun import report_cache
-    from swapconf.dryrun.outcome import as_record as record_of
     from swapconf.dryrun.rank_order import RankOrder
+    from swapconf.dryrun.report_record import as_record as record_of
     from swapconf.verify.predicted_peaks import PredictedPeaks
 
     reports = (

@@ -13,7 +13,7 @@ from swapconf.postmortem.holders import Holder
 from swapconf.postmortem.message import Memory
 from swapconf.postmortem.run_log import RunLog
 from swapconf.postmortem.whose import Moment, Use, Whose
-from swapconf.report.memory_tables import PrintedTable
+from swapconf.words.columns import PrintedTable
 from swapconf.words.phrases import joined, phrase, plural, show
 from swapconf.words.units import runs, show_bytes
 
