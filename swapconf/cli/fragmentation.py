@@ -15,7 +15,7 @@ from swapconf.cli import trace_folders
 from swapconf.cli.common import EXIT_ERRORS, format_option, go_on, print_findings, say
 from swapconf.cli.help import Command
 from swapconf.report.findings_text import printable
-from swapconf.words.columns import Column, count, record, size, table, words
+from swapconf.words.columns import Column, count, record, size, table, term, words
 from swapconf.words.findings import Finding
 from swapconf.words.phrases import phrase, show
 from swapconf.words.units import show_bytes
@@ -75,13 +75,7 @@ POLICIES: tuple[Column[_Policy], ...] = (
 CAUSES: tuple[Column[Cause], ...] = (
     size(phrase("hole"), lambda cause: cause.hole_bytes, "hole_bytes"),
     size(phrase("block"), lambda cause: cause.size_bytes, "block_bytes"),
-    Column(
-        title=phrase("holds"),
-        shown=lambda cause: phrase(cause.category.value),
-        key="category",
-        value=lambda cause: cause.category.value,
-        in_words=True,
-    ),
+    term(phrase("holds"), lambda cause: cause.category.value, "category"),
     Column(
         title=phrase("layer"),
         shown=lambda cause: str(cause.layer) if cause.layer >= 0 else "-",

@@ -179,7 +179,7 @@ def _code(made: Made) -> int:
 
     if made.planned.verdict is Verdict.IMPOSSIBLE:
         return EXIT_IMPOSSIBLE
-    return EXIT_ERRORS if any(not rank.fits for rank in made.confirmed) else 0
+    return EXIT_ERRORS if made.is_refuted else 0
 
 
 def _frontier(planned: Planned) -> Frontier:

@@ -12,7 +12,7 @@ from swapconf.memory import whole_device
 from swapconf.memory.advice import advice, host_line, peak_line
 from swapconf.memory.rank_columns import PEAKS
 from swapconf.timing import host_demand
-from swapconf.words.columns import Column, count, record
+from swapconf.words.columns import Column, count, record, term
 from swapconf.words.phrases import joined, phrase, plural, show
 from swapconf.words.units import show_bytes
 
@@ -56,13 +56,7 @@ COLUMNS: tuple[Column[RankReport], ...] = (
     ),
     count(phrase("rank"), lambda report: report.rank, "rank"),
     count(phrase("stage"), lambda report: report.stage, "stage"),
-    Column(
-        title=phrase("outcome"),
-        shown=lambda report: phrase(report.outcome.value),
-        key="outcome",
-        value=lambda report: report.outcome.value,
-        in_words=True,
-    ),
+    term(phrase("outcome"), lambda report: report.outcome.value, "outcome"),
     *PEAKS,
     Column(title=phrase("moved"), shown=_moved, key="moved", value=_moved_record),
     Column(title=phrase("recomputed"), shown=_recomputed, key="recomputed", value=_recomputed_record),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from swapconf.timing.cost import ORIGINS, Costs
 from swapconf.timing.timing import KINDS, Prefetch, Timeline
-from swapconf.words.columns import Column, count, microseconds, milliseconds, words
+from swapconf.words.columns import Column, count, microseconds, milliseconds, term, words
 from swapconf.words.phrases import joined, phrase
 
 
@@ -63,20 +63,8 @@ class Exposed:
 EXPOSED: tuple[Column[Exposed], ...] = (
     microseconds(phrase("exposed us"), lambda item: item.exposed_us, "exposed_us"),
     microseconds(phrase("takes us"), lambda item: item.end_us - item.start_us),
-    Column(
-        title=phrase("kind"),
-        shown=lambda item: phrase(item.kind),
-        key="kind",
-        value=lambda item: item.kind,
-        in_words=True,
-    ),
-    Column(
-        title=phrase("known"),
-        shown=lambda item: phrase(item.origin),
-        key="origin",
-        value=lambda item: item.origin,
-        in_words=True,
-    ),
+    term(phrase("kind"), lambda item: item.kind, "kind"),
+    term(phrase("known"), lambda item: item.origin, "origin"),
     words(phrase("name"), lambda item: item.name, "name"),
     Column(key="stream", value=lambda item: item.stream),
     Column(key="start_us", value=lambda item: item.start_us),

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Generic, NamedTuple, TypeVar
 
+from swapconf.words.phrases import phrase
 from swapconf.words.units import show_bytes
 
 Item = TypeVar("Item", contravariant=True)
@@ -44,6 +45,11 @@ class Column(Generic[Item]):
 
 def words(title: str, of: Callable[[Item], str], key: str = "") -> Column[Item]:
     return Column(title=title, shown=of, key=key, value=of, in_words=True)
+
+
+def term(title: str, of: Callable[[Item], str], key: str = "") -> Column[Item]:
+    """``of``: a word of swapconf's own, which a person reads in his language."""
+    return Column(title=title, shown=lambda item: phrase(of(item)), key=key, value=of, in_words=True)
 
 
 def count(title: str, of: Callable[[Item], object], key: str = "") -> Column[Item]:
