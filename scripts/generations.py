@@ -27,6 +27,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT / "scripts" / "evidence"))
 
 import pynative_runs  # noqa: E402
+from evidence_page import opening  # noqa: E402
 
 PAGE = ROOT / "docs/evidence/generations.md"
 PLACEHOLDERS = ROOT / "scripts/placeholders"
@@ -43,9 +44,8 @@ R2 = (
     "recompute_config={select_recompute: {feed_forward: [1]}}",
 )
 
-INTRODUCTION = f"""# Generations of mindformers and MindSpore
-
-Each pair was run for real by `scripts/generations.sh` (not part of the check), on a CPU without CANN:
+INTRODUCTION = f"""Each pair was run for real by `scripts/generations.sh` (not part of the check), on a CPU without
+CANN:
 
 - *lines*: example 4 of `configs/small`, trained with two workers under `swapconf run`; how many of the
   {len(EXAMPLE.lines)} documented lines both workers logged, exactly and in order, while the loss went down.
@@ -65,6 +65,18 @@ tracker of 2.7.0, for which 1.6.0 is released, does not write what a dry run rea
 
 """
 
+HEAD = (
+    "mindformers + MindSpore",
+    "lines",
+    "peak",
+    "moved",
+    "R2: swapconf",
+    "R2: plain",
+    "R2: explained in layers",
+    "agree",
+    "minutes",
+    "GB",
+)
 OPERATORS = """## Operators of the models
 
 `scripts/generations.sh --catalog` builds every variant of every family from the real cells of a pair, compiles it, and
@@ -426,8 +438,13 @@ def load(data: dict[str, Any]) -> Result:
 
 
 def row(result: Result) -> str:
+    return f"| {' | '.join(_cells(result))} |"
+
+
+def _cells(result: Result) -> tuple[str, ...]:
+    """As HEAD."""
     lines = f"{result.lines} of {result.expected}" + (", steps aside" if result.stepped_aside else "")
-    cells = (
+    return (
         result.pair,
         lines,
         f"{result.example.peak_bytes:,} B",
@@ -439,7 +456,6 @@ def row(result: Result) -> str:
         f"{result.minutes:.0f}",
         f"{result.gigabytes:.1f}",
     )
-    return "| " + " | ".join(cells) + " |"
 
 
 def _by_layer(seen: DryRun) -> str:
@@ -448,20 +464,17 @@ def _by_layer(seen: DryRun) -> str:
 
 
 def page(results: Sequence[Result]) -> str:
-    head = (
-        "mindformers + MindSpore",
-        "lines",
-        "peak",
-        "moved",
-        "R2: swapconf",
-        "R2: plain",
-        "R2: explained in layers",
-        "agree",
-        "minutes",
-        "GB",
+    alike = sum(result.lines == result.expected for result in results)
+    agree = sum(result.agrees for result in results)
+    told = (
+        f"With {alike} of {len(results)} pairs of mindformers and MindSpore both workers of a real training log the "
+        f"{len(EXAMPLE.lines)} documented lines. With {agree} of them what `swapconf explain` says of a swap beside a "
+        "recompute, what its run moves and what plain mindformers moves is the same."
     )
-    table = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|", *map(row, results)]
-    return INTRODUCTION + "\n".join(table) + "\n\n" + operators_section()
+    rows = list(map(_cells, results))
+    return "\n".join([*opening("Generations of mindformers and MindSpore", told, HEAD, rows), INTRODUCTION]) + (
+        operators_section()
+    )
 
 
 def operators_section() -> str:

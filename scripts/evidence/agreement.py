@@ -27,6 +27,7 @@ from pathlib import Path
 from agreement_cases import AS_WRITTEN, Case, case, cases
 from agreement_judge import Verdict, judge
 from agreement_page import line, page
+from evidence_page import kept
 
 from swapconf.config.nodes import Document
 from swapconf.dryrun.fold import folded
@@ -43,7 +44,7 @@ def main() -> None:
     options.add_argument("--jit-level", default="", metavar="O1", help="with fused kernels; DIR is of one level")
     options.add_argument("--run-only", action="store_true", help="judge nothing: --again does that later")
     options.add_argument("--out", type=Path, help="write the table to this page")
-    options.add_argument("--note", default="", help="a sentence to stand on that page")
+    options.add_argument("--note", default="", help="a sentence on how blind these cases are")
     options.add_argument("--timeout", type=float, default=600.0, metavar="SECONDS", help="of one dry run")
     given = options.parse_args()
     folder = (given.again or given.folder or Path("output/agreement")).resolve()
@@ -60,10 +61,10 @@ def main() -> None:
     if given.case:
         print("\n".join(told for verdict in judged for told in verdict.details))
     command = f"--seed {given.seed} --cases {given.cases}" + f" --jit-level {given.jit_level}" * bool(given.jit_level)
-    text = page(judged, command, given.note)
+    text = page(judged, command, given.note, kept(given.out) if given.out is not None else ())
     if given.out is not None:
         given.out.write_text(text, encoding="utf-8")
-    print(text.partition("\n| ")[0])
+    print(text.partition("\nMade by")[0])
     sys.exit(any(verdict.disagreements or verdict.misses for verdict in judged))
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from statistics import median
 
 from agreement_judge import Figures, Verdict
+from evidence_page import opening, paragraph
 
 FAR = 10.0
 WORST = 1.0
@@ -32,24 +33,25 @@ def line(verdict: Verdict) -> str:
     )
 
 
-def page(verdicts: Sequence[Verdict], asked: str, note: str = "") -> str:
-    return "\n".join(_page(verdicts, asked, note)) + "\n"
+def page(verdicts: Sequence[Verdict], asked: str, note: str = "", kept: Iterable[str] = ()) -> str:
+    """``asked``: the options that drew the cases. ``note``: how blind they are. ``kept``: the history of the page."""
+    return "\n".join([*_page(verdicts, asked, note), *kept]) + "\n"
 
 
 def _page(verdicts: Sequence[Verdict], asked: str, note: str) -> Iterator[str]:
-    yield "# Agreement on random strategies"
-    yield ""
+    title = "What-if with fused kernels" if "--jit-level" in asked else "Agreement on random strategies"
+    figures = [verdict.figures for verdict in verdicts if verdict.figures is not None]
+    rows = [*_summaries(figures), *_outcomes(verdicts)]
+    yield from opening(title, _result(verdicts, figures), ("what", "result"), rows)
     yield f"Made by `python scripts/evidence/agreement.py {asked}` with MindSpore 2.9.0 and"
     yield "MindSpore Transformers 1.9.0. Shapes, layouts, ranks and strategies are drawn at random; each line is one"
     yield "true dry run (level 1) and what `whatif` predicts for it from a run without swap and recompute. `--case S:I`"
     yield "runs one again. *Inside* is the most in use while decoder layers, gradients or what runs again allocate,"
     yield "copies back aside, *safe* how far the bound of `--safe` lies over the true peak, *away* how far the strategy"
     yield "takes the peak from that without one."
-    yield from ["", note] if note else []
     yield ""
-    yield from _outcomes(verdicts)
-    if figures := [verdict.figures for verdict in verdicts if verdict.figures is not None]:
-        yield from _summaries(figures)
+    yield from paragraph(note) if note else ()
+    yield "## Every case"
     yield ""
     yield (
         "| case | family | layout, rank | strategy | peak without | true peak | away % | error % | inside % | "
@@ -62,36 +64,49 @@ def _page(verdicts: Sequence[Verdict], asked: str, note: str) -> Iterator[str]:
         yield from _told(verdict)
 
 
-def _outcomes(verdicts: Sequence[Verdict]) -> Iterator[str]:
+def _result(verdicts: Sequence[Verdict], figures: Sequence[Figures]) -> str:
+    agree = sum(not verdict.disagreements for verdict in verdicts)
+    agreed = f"`explain`, the cells, the graph and the log agree in {agree} of {len(verdicts)} cases."
+    if not figures:
+        return agreed
+    sizes = [abs(entry.error) for entry in figures]
+    return (
+        f"The peak that `whatif` predicts is {median(sizes):.3f} % off in the median of {len(sizes)} random strategies "
+        f"and {max(sizes):.3f} % at worst. {agreed}"
+    )
+
+
+def _outcomes(verdicts: Sequence[Verdict]) -> Iterator[tuple[str, str]]:
     """How many cases disagree, and how many crashed, foreseen or not."""
     wrong = sum(bool(verdict.disagreements) for verdict in verdicts)
     foreseen = sum(bool(verdict.crash) and not verdict.misses for verdict in verdicts)
     missed = sum(bool(verdict.misses) for verdict in verdicts)
     spared = sum(bool(verdict.spared) for verdict in verdicts)
-    yield f"- explain, cells, graph and log: {wrong} of {len(verdicts)} cases disagree"
+    yield "explain, cells, graph and log", f"{wrong} of {len(verdicts)} cases disagree"
     yield (
-        f"- MindSpore died of the strategy while it compiled, as predicted: {foreseen} cases; not "
-        f"foreseen in {missed}; said that it may, and it did not, in {spared}"
+        "MindSpore died of the strategy while it compiled",
+        f"as predicted: {foreseen} cases; not foreseen in {missed}; said that it may, and it did not, in {spared}",
     )
 
 
-def _summaries(figures: Sequence[Figures]) -> Iterator[str]:
+def _summaries(figures: Sequence[Figures]) -> Iterator[tuple[str, str]]:
     """Of the cases that ran: how far the predictions are from the truth."""
+    if not figures:
+        return
     count = len(figures)
     far = sum(abs(entry.away) > FAR for entry in figures)
     same_moves = sum(entry.moves == entry.predicted_moves for entry in figures)
     same_host = sum(entry.host == entry.predicted_host for entry in figures)
     over = [entry.over for entry in figures]
-    yield _summary("peak", [entry.error for entry in figures])
-    yield _summary("peak inside", [entry.inside_error for entry in figures])
-    yield f"- peak more than {FAR:.0f} % away from that without a strategy: {far} of {count} cases"
+    yield "peak", _summary([entry.error for entry in figures])
+    yield "peak inside", _summary([entry.inside_error for entry in figures])
+    yield f"peak more than {FAR:.0f} % away from that without a strategy", f"{far} of {count} cases"
+    yield "copies to the host", f"as many as predicted in {same_moves} of {count} cases"
+    yield "most host memory", f"as predicted in {same_host} of {count} cases"
     yield (
-        f"- copies to the host: as many as predicted in {same_moves}, the most host memory as predicted in "
-        f"{same_host} of {count} cases"
-    )
-    yield (
-        f"- safe bound: below the truth in {sum(entry.safe < entry.peak for entry in figures)} of {count} cases; "
-        f"over it by {median(over):.1f} % in the median, {max(over):.1f} % at most"
+        "safe bound",
+        f"below the truth in {sum(entry.safe < entry.peak for entry in figures)} of {count} cases; over it by "
+        f"{median(over):.1f} % in the median, {max(over):.1f} % at most",
     )
 
 
@@ -119,9 +134,9 @@ def _told(verdict: Verdict) -> Iterator[str]:
         yield from (f"- {text}" for text in (*verdict.disagreements, *verdict.misses, *verdict.spared))
 
 
-def _summary(name: str, errors: Sequence[float]) -> str:
+def _summary(errors: Sequence[float]) -> str:
     sizes = [abs(error) for error in errors]
     return (
-        f"- {name}: median error {median(sizes):.3f} %, worst {max(sizes):.3f} %; more than {WORST:.0f} % off in "
+        f"median error {median(sizes):.3f} %, worst {max(sizes):.3f} %; more than {WORST:.0f} % off in "
         f"{sum(size > WORST for size in sizes)} of {len(sizes)} cases"
     )

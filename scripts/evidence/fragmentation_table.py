@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from evidence_page import opening
+
 from swapconf.memory.allocators import lifetime
 from swapconf.memory.fragmentation import Fragmentation, study
 from swapconf.memory.knobs import KNOBS
@@ -26,10 +28,8 @@ from swapconf.words.units import GIB, MIB
 TARGET = Path(__file__).resolve().parents[2] / "docs" / "evidence" / "fragmentation.md"
 POLICIES = ("mindspore", "lifetime", "expandable", "offline")
 
+COMMENT = "Made by scripts/evidence/fragmentation_table.py from traces of dry runs; edit that."
 HEAD = """\
-<!-- Made by scripts/evidence/fragmentation_table.py from traces of dry runs; edit that. -->
-# Fragmentation
-
 `swapconf fragmentation TRACE...` replays the allocations of a dry run with several allocators; when it advises, and
 what, is in [rules.md](../reference/rules.md). These are its figures on real traces (MindSpore 2.9.0, mindformers 1.9.0,
 dry run level 1, operator workspace excluded).
@@ -94,11 +94,13 @@ def _recorded(folder: Path) -> tuple[int, int] | None:
 
 
 def render(found: list[Row]) -> str:
+    gaps = list(_gaps(found))
     return "".join(
         [
+            "\n".join(opening("Fragmentation", _result(found), ("what", "result"), _summary(found), COMMENT)),
+            "\n",
             HEAD,
-            "\n## In short\n\n",
-            *_summary(found),
+            *(["\n## Gaps above 1 GiB\n\n", *gaps] if gaps else []),
             "\n## Settings\n\n",
             *_knobs(),
             "\n## Every trace\n\n",
@@ -110,33 +112,52 @@ def render(found: list[Row]) -> str:
     )
 
 
-def _summary(found: list[Row]) -> Iterator[str]:
-    starred = [row for row in found if row.saves_activations]
-    blocks = sum(row.replay.num_blocks for row in found)
-    yield f"- {len(found)} traces, {len(starred)} of them with swap or recompute.\n"
-    yield (
-        f"- Replay: {sum(row.replay.num_same for row in found):,} of {blocks:,} addresses as in MindSpore; used "
-        "peak, peak with fragments and reserved memory to the byte in "
-        f"{sum(row.agrees for row in found)} of {len(found)}.\n"
+def _result(found: list[Row]) -> str:
+    same, blocks = sum(row.replay.num_same for row in found), sum(row.replay.num_blocks for row in found)
+    large = sum(row.fragmentation.placements["mindspore"].gap_bytes > GIB for row in found)
+    return (
+        f"The replay puts {same:,} of {blocks:,} blocks of {len(found)} traces where MindSpore's pool put them. "
+        f"In {large} of these traces fragments take more than 1 GiB."
     )
+
+
+def _summary(found: list[Row]) -> list[tuple[str, str]]:
+    starred = [row for row in found if row.saves_activations]
+    rows = [
+        ("traces", f"{len(found)}, {len(starred)} of them with swap or recompute"),
+        (
+            "used peak, peak with fragments, reserved memory",
+            f"to the byte as MindSpore's in {sum(row.agrees for row in found)} of {len(found)}",
+        ),
+    ]
     if starred:
         worst = max(starred, key=lambda row: _share(row, "lifetime"))
-        yield (
-            f"- `lifetime` against `mindspore`, with swap or recompute: its gap is at most "
-            f"{_share(worst, 'lifetime'):.1%} of `mindspore`'s (`{worst.name}`).\n"
+        rows.append(
+            (
+                "`lifetime` against `mindspore`, with swap or recompute",
+                f"its gap is at most {_share(worst, 'lifetime'):.1%} of `mindspore`'s (`{worst.name}`)",
+            )
         )
     least, most = (limit(_over(row.kept) for row in found) for limit in (min, max))
     times = max(row.fragmentation.placements["lifetime"].device_requests / row.kept.device_requests for row in found)
-    yield (
-        "- That is the effect of giving back: if `lifetime` kept every piece, it would hold "
-        f"{least:.0%} to {most:.0%} more than is in use. Giving back takes up to {times:.1f} times as many "
-        "requests.\n"
-    )
     worst = max(found, key=lambda row: _over(row.fragmentation.placements["offline"]))
-    yield (
-        f"- `offline`: at most {_over(worst.fragmentation.placements['offline']):.2%} over the lower bound "
-        f"(`{worst.name}`), searched as with `--thorough`.\n"
-    )
+    return [
+        *rows,
+        (
+            "`lifetime` if it kept every piece",
+            f"{least:.0%} to {most:.0%} more than is in use; giving back takes up to {times:.1f} times as many "
+            "requests",
+        ),
+        (
+            "`offline`",
+            f"at most {_over(worst.fragmentation.placements['offline']):.2%} over the lower bound (`{worst.name}`), "
+            "searched as with `--thorough`",
+        ),
+    ]
+
+
+def _gaps(found: list[Row]) -> Iterator[str]:
+    """Where a larger piece would close a gap above 1 GiB."""
     for row in found:
         placement = row.fragmentation.placements["mindspore"]
         size, fewest = row.fragmentation.best_block_gib, row.fragmentation.best_mapped_bytes

@@ -9,10 +9,13 @@ FOLDER holds training YAMLs (those that mindformers r1.8.0 ships, say); the docu
 from __future__ import annotations
 
 import argparse
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from evidence_page import opening
 
 from swapconf.config import rewriting, yaml_config
 from swapconf.config.config import Config, DefaultSwap, Dialect, ListedSwap, RecomputeConfig, SwapOff
@@ -24,7 +27,6 @@ from swapconf.upstream.facts import Versions
 from swapconf.words.findings import SwapconfError
 
 ROOT = Path(__file__).resolve().parents[2]
-VERSIONS = Versions()
 REFUSED = "-"
 
 # how the report's sentences are shortened: a part of the sentence, and its word in the table
@@ -43,10 +45,9 @@ SHORT = (
     ("decided otherwise", "decisions"),
 )
 
-HEAD = """\
-<!-- Made by scripts/evidence/migrate_table.py; edit that. -->
-# Migration, there and back
-
+COMMENT = "Made by scripts/evidence/migrate_table.py; edit that."
+SHORT_HEAD = ("what", "to", "rewritings", "lose something", "back")
+HOW = """\
 Each training YAML is written in each other dialect by `swapconf migrate --accept-loss`, and that file is written back.
 *There*: what `migrate` reports as lost (without `--accept-loss` it writes nothing then and ends with 1). *Back*: the
 result against the original: **same config** (swap and recompute are equal, key by key), **same strategy** (every
@@ -76,57 +77,76 @@ def main() -> None:
     examples = [*sorted((ROOT / "configs").rglob("*.yaml"))]
     corpus = sorted(arguments.folder.rglob("*.yaml"))
     pynative = sorted((ROOT / "tests" / "examples").glob("valid_pynative*.yaml"))
-    parts = [
-        HEAD,
-        "## The documented examples\n\n",
-        *table(examples, ROOT / "configs"),
-        f"\n## {len(corpus)} training YAMLs that mindformers ships\n\n",
-        *table(corpus, arguments.folder),
-        "\n## Documented PyNative sections\n\n",
-        *table(pynative, ROOT / "tests" / "examples"),
+    groups = [
+        ("The documented examples", examples, ROOT / "configs"),
+        (f"{len(corpus)} training YAMLs that mindformers ships", corpus, arguments.folder),
+        ("Documented PyNative sections", pynative, ROOT / "tests" / "examples"),
     ]
-    arguments.out.write_text("".join(parts), encoding="utf-8")
+    gone = {name: [made for file in files for made in trips_of(file, root)] for name, files, root in groups}
+    rows = [line for name, made in gone.items() for line in summary(name, made)]
+    every = [trip for made in gone.values() for _, trip, _ in made if trip.back != REFUSED]
+    free = [trip for trip in every if trip.nothing_lost]
+    result = (
+        f"{sum(trip.back.startswith('same') for trip in free)} of {len(free)} rewritings that lose nothing come back "
+        f"the same. {len(every) - len(free)} of {len(every)} lose something, and say so before they are written."
+    )
+    parts = [
+        *(f"{line}\n" for line in opening("Migration, there and back", result, SHORT_HEAD, rows, COMMENT)),
+        HOW,
+        *(part for name, made in gone.items() for part in (f"## {name}\n\n", *table(made))),
+    ]
+    arguments.out.write_text("".join(parts).rstrip() + "\n", encoding="utf-8")
     print(f"wrote {arguments.out}")
 
 
-def table(files: list[Path], root: Path) -> Iterator[str]:
-    yield "| file | asks for | to | lost there | back |\n|---|---|---|---|---|\n"
-    totals: Counter[tuple[Dialect, str]] = Counter()
-    for file in files:
-        for trip, config in trips(file):
-            name = file.relative_to(root).as_posix().removeprefix("mindformers-r1.8.0/")
-            yield f"| {name} | {asked(config)} | {trip.target.value} | {trip.there} | {trip.back} |\n"
-            if trip.back == REFUSED:
-                totals[trip.target, "refused"] += 1
-                continue
-            totals[trip.target, "lost nothing" if trip.nothing_lost else "lost something"] += 1
-            totals[trip.target, trip.back if trip.back.startswith("same") else "differ"] += 1
-    yield "\n"
-    for target in dict.fromkeys(target for target, _ in totals):
-        told = ", ".join(
-            f"{count} {word}" for (which, word), count in sorted(totals.items(), key=str) if which is target
+Made = tuple[str, Trip, Config]  # the name of a file, one way that it went, its config
+
+
+def trips_of(file: Path, root: Path) -> Iterator[Made]:
+    name = file.relative_to(root).as_posix().removeprefix("mindformers-r1.8.0/")
+    yield from ((name, trip, config) for trip, config in trips(file))
+
+
+def summary(name: str, made: list[Made]) -> Iterator[tuple[str, ...]]:
+    """Rows of SHORT_HEAD, one for each dialect."""
+    ways = [trip for _, trip, _ in made]
+    for target in dict.fromkeys(trip.target for trip in ways):
+        told = [trip for trip in ways if trip.target is target]
+        back = Counter(
+            "refused" if trip.back == REFUSED else trip.back if trip.back.startswith("same") else "differ"
+            for trip in told
         )
-        yield f"To {target.value} and back: {told}.\n"
+        lost = sum(not trip.nothing_lost and trip.back != REFUSED for trip in told)
+        counts = ", ".join(f"{count} {word}" for word, count in sorted(back.items()))
+        yield name, target.value, str(len(told)), str(lost), counts
+
+
+def table(made: list[Made]) -> Iterator[str]:
+    yield "| file | asks for | to | lost there | back |\n|---|---|---|---|---|\n"
+    for name, trip, config in made:
+        yield f"| {name} | {asked(config)} | {trip.target.value} | {trip.there} | {trip.back} |\n"
+    yield "\n"
 
 
 def trips(file: Path) -> Iterator[tuple[Trip, Config]]:
     text = read_text(file)
+    versions = Versions(**dict(re.findall(r"^# (mindspore|mindformers): (\S+)$", text, re.MULTILINE)))
     for target in Dialect:
         try:
-            there = migrate(text, file.name, MigrationOrder(target=target, versions=VERSIONS))
+            there = migrate(text, file.name, MigrationOrder(target=target, versions=versions))
             source = there.before.dialect
             if source is target:
                 continue
             back = migrate(
                 there.text,
                 file.name,
-                MigrationOrder(target=source, source=target, versions=VERSIONS, prefetch=first_prefetch(there.before)),
+                MigrationOrder(target=source, source=target, versions=versions, prefetch=first_prefetch(there.before)),
             )
         except SwapconfError as error:
             config, _ = yaml_config.read(file)
             yield Trip(target, f"refused: {error.findings[0].message}", REFUSED, False), config
             continue
-        yield Trip(target, lost_there(there), compared(there, back), not there.lost), there.before
+        yield Trip(target, lost_there(there), compared(there, back, versions), not there.lost), there.before
 
 
 def first_prefetch(config: Config) -> int:
@@ -145,11 +165,11 @@ def lost_there(done: Migration) -> str:
     return ", ".join(dict.fromkeys(words)) or "nothing"
 
 
-def compared(there: Migration, back: Migration) -> str:
+def compared(there: Migration, back: Migration, versions: Versions) -> str:
     before, after = there.before, back.after
     if rewriting.asked(before) == rewriting.asked(after):
         return "same config"
-    one, other = kinds(before, VERSIONS), kinds(after, VERSIONS)
+    one, other = kinds(before, versions), kinds(after, versions)
     differ = sum(one[site] != other[site] for site in one)
     if differ:
         return f"differs at {differ:,} of {len(one):,} operators"

@@ -17,7 +17,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
@@ -25,6 +25,7 @@ from statistics import median
 from typing import Any
 
 from agreement_cases import document, study
+from evidence_page import kept, opening
 from random_shapes import Shape, shape
 
 from swapconf.plan import simple
@@ -122,7 +123,7 @@ def main() -> None:
     failed: list[str] = []
     shapes = [item for item in SHAPES if not options.only or item[0] in options.only]
     made = [item for family, stages in shapes for item in _plans(options, family, stages, failed)]
-    page = "\n".join(_page(made, failed, options.seed)) + "\n"
+    page = "\n".join(_page(made, failed, options.seed, kept(options.out) if options.out else ())) + "\n"
     if options.out:
         options.out.write_text(page, encoding="utf-8")
     print(page)
@@ -194,24 +195,37 @@ def asked(
     return found
 
 
-def _at_full(made: list[Made]) -> Iterator[str]:
+def _at_full(made: list[Made]) -> Iterator[tuple[str, str]]:
     found = {item.name: item.more_steps for item in made if item.at_full}
     split = [found[item.name] for item in made if item.at_full and "mp1" not in item.layout.split()]
     if found:
         yield (
-            f"- At the memory of full recompute, {len(found)} models: {median(found.values()):+.1f} % steps per second "
-            f"in the median"
-            + (f"; with tensor parallelism, {len(split)} models: at least {min(split):+.1f} %." if split else ".")
+            f"at the memory of full recompute, {len(found)} models",
+            f"{median(found.values()):+.1f} % steps per second in the median",
         )
+    if split:
+        yield f"the same with tensor parallelism, {len(split)} models", f"at least {min(split):+.1f} %"
 
 
-def _page(made: list[Made], failed: list[str], seed: int) -> Iterator[str]:
+def _page(made: list[Made], failed: list[str], seed: int, kept_lines: Iterable[str] = ()) -> Iterator[str]:
     errors = [abs(error) for item in made for error in item.errors]
     over = [item for item in made if item.truly_needed_bytes > item.budget_bytes]
     slower = [item for item in made if item.best_simple is not None and item.change > item.best_simple + 0.1]
+    yield from opening(
+        "Plans against true dry runs",
+        f"{len(over)} of {len(made)} plans for random models need more in the true run than their budget, and the used "
+        f"peak is off by {median(errors):.3f} % in the median and {max(errors):.2f} % at worst. {len(slower)} of them "
+        "are slower than the best of six simple strategies that fits, by more than 0.1 points.",
+        ("what", "result"),
+        [
+            ("over the budget in the true run", f"{len(over)} of {len(made)} plans, {len(errors)} ranks"),
+            ("used peak, predicted against true", f"median {median(errors):.3f} %, worst {max(errors):.2f} %"),
+            ("slower than the best simple strategy that fits, by more than 0.1 points", f"{len(slower)}"),
+            *_at_full(made),
+            ("not confirmed", "; ".join(failed) or "0"),
+        ],
+    )
     yield from (
-        "# Plans against true dry runs",
-        "",
         f"`python scripts/evidence/plans.py --seed {seed} --keep DIR` (MindSpore 2.9.0, mindformers 1.9.0):",
         "random models and layouts, planned and confirmed by `swapconf plan --confirm`. Peaks are dry runs, level 1;",
         f"times are estimated on {HARDWARE}, with a host link 30 % slower. Budgets count the workspace of one kernel,",
@@ -219,11 +233,7 @@ def _page(made: list[Made], failed: list[str], seed: int) -> Iterator[str]:
         "strategies that fits. A plan that needs more in the true run than its budget is made again with what was",
         "missing left free, as the command does it; this is the last one.",
         "",
-        f"- {len(made)} plans, {len(errors)} ranks; over the budget in the true run: {len(over)}.",
-        f"- Used peak, predicted against true: median {median(errors):.3f} %, worst {max(errors):.2f} %.",
-        f"- Slower than the best simple strategy that fits, by more than 0.1 points: {len(slower)}.",
-        *_at_full(made),
-        *(f"- Not confirmed, {told}" for told in failed),
+        "## Every plan",
         "",
         "| shape | budget, of none | verdict | entries | needs, of budget | used peak off, worst rank | change "
         "| simple | full |",
@@ -238,6 +248,7 @@ def _page(made: list[Made], failed: list[str], seed: int) -> Iterator[str]:
             f"| {item.truly_needed_bytes / item.budget_bytes:.1%} | {worst:+.3f} % | {item.change:+.2f} % "
             f"| {simple} | {item.change_of('full recompute')} |"
         )
+    yield from kept_lines
 
 
 if __name__ == "__main__":

@@ -15,10 +15,13 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+from evidence_page import opening, paragraph
 
 from swapconf.config import overrides, pretrained
 from swapconf.config.config import Config
@@ -160,21 +163,27 @@ def _line(row: Row) -> str:
     )
 
 
+def _became(row: Row) -> str:
+    return f"not run: {row.reason}" if row.report is None else row.report.outcome.value
+
+
 def _page(rows: list[Row], note: str) -> Iterator[str]:
     done = [row for row in rows if row.report is not None]
-    yield "# Published YAMLs, as they are"
-    yield ""
+    counts = Counter(_became(row) for row in rows)
+    yield from opening(
+        "Published YAMLs, as they are",
+        f"{sum(row.report is not None and row.report.outcome.good for row in done)} of {len(done)} runs completed, "
+        f"{sum(row.is_exact for row in done)} of them with a peak equal to MindSpore's own to the byte.",
+        ("what became of it", "YAMLs"),
+        [(became, str(count)) for became, count in counts.most_common()],
+    )
     yield "Made by `scripts/evidence/published_yamls.py` from the training YAMLs of mindformers r1.8.0 with MindSpore"
     yield "2.9.0 and MindSpore Transformers 1.9.0: one dry run (level 1) of rank 0 each. Nothing is changed but what"
     yield "the third column says. *Peak* is replayed from the trace; *own* is MindSpore's `max_memory_allocated`."
     yield ""
-    yield (
-        f"{sum(row.report is not None and row.report.outcome.good for row in done)} of {len(done)} completed, "
-        f"{sum(row.is_exact for row in done)} of them with a peak equal to the byte."
-    )
-    yield ""
     if note:
-        yield from (note, "")
+        yield from paragraph(note)
+    yield from ("## Every YAML", "")
     yield "| YAML | model | changed | outcome | peak | own | seconds |"
     yield "|---|---|---|---|---:|---:|---:|"
     for row in rows:

@@ -22,6 +22,7 @@ from statistics import median
 from typing import Any
 
 import yaml
+from evidence_page import opening
 from pynative_runs import ROOT, TIMEOUT_SECONDS
 from pynative_strategies import MODELS, Shape, shape
 
@@ -33,8 +34,7 @@ AMPLE = "1000GB"
 YAML = "train.yaml"
 AGAIN = "planning again"  # on stderr, once for each plan that its true run refuted
 
-INTRODUCTION = """# Plans of PyNative trainings against true dry runs
-
+HOW = """\
 Made by `scripts/evidence/pynative_plans.py --seed {seed} --shapes {shapes} --table` with {versions};
 hyper_parallel is swapconf's stand-in. Random Qwen3 and DeepSeek-V3, each on one of {ranks} ranks that share its
 parameters (FSDP), planned for {each} random budgets between what full recompute and what nothing of it needs:
@@ -50,7 +50,7 @@ MindSpore's pool with its fragments; the workspace of operators is not known in 
 In all of these runs each operator ends before Python goes on (`dryrun --launch-blocking`), which is what the fullest
 card may hold; without, threads race, as on cards, and two runs of one YAML differ.
 
-{summary}
+## Every plan
 
 | shape | budget, B | plan | used | off | at most | with fragments | off | rounds | fits |
 |---|---|---|---|---|---|---|---|---|---|
@@ -179,15 +179,25 @@ def _entry(entry: Mapping[str, Any]) -> str:
     return f"{entry['kind']} {what} in {layers}"
 
 
-def summary(made: Sequence[Row]) -> str:
+def result(made: Sequence[Row]) -> str:
     run = [row for row in made if row.used]
-    used, mapped = [abs(row.off) for row in run], [abs(row.mapped_off) for row in run]
-    again = sum(row.rounds > 1 for row in run)
+    used = [abs(row.off) for row in run]
     return (
-        f"{len(made)} plans, {sum(row.fits for row in run)} of them confirmed, {again} after another round; the used "
-        f"peak was off by {median(used):.4%} in the median and {max(used):.4%} at worst, above its bound in "
-        f"{sum(row.spare < 0 for row in run)}; that with fragments by {median(mapped):.2%} and {max(mapped):.2%}"
+        f"{sum(row.fits for row in run)} of {len(made)} plans are confirmed by a true dry run, "
+        f"{sum(row.rounds > 1 for row in run)} of them after another round. The used peak was off by "
+        f"{median(used):.4%} in the median and {max(used):.4%} at worst."
     )
+
+
+def summary(made: Sequence[Row]) -> list[tuple[str, str]]:
+    run = [row for row in made if row.used]
+    mapped = [abs(row.mapped_off) for row in run]
+    return [
+        ("shapes, budgets of each", f"{len({row.shape for row in made})}, {EACH}"),
+        ("plans that nothing fits", f"{len(made) - len(run)} of {len(made)}"),
+        ("used peak above its bound", f"{sum(row.spare < 0 for row in run)} of {len(run)}"),
+        ("peak with fragments", f"off by {median(mapped):.2%} in the median, {max(mapped):.2%} at worst"),
+    ]
 
 
 def main() -> int:
@@ -208,19 +218,21 @@ def main() -> int:
         for row in rows(place.python, variables, Path(folder), options.seed, options.shapes):
             made.append(row)
             print(row.cells(), flush=True)
-    told = summary(made)
-    print(told)
+    print(result(made))
     if options.table:
-        head = INTRODUCTION.format(
+        head = HOW.format(
             seed=options.seed,
             shapes=options.shapes,
             versions=f"mindformers {pair.mindformers} and MindSpore {pair.mindspore}",
             ranks=RANKS,
             each=EACH,
             hardware=HARDWARE,
-            summary=told,
         )
-        PAGE.write_text(head + "".join(f"{row.cells()}\n" for row in made), encoding="utf-8")
+        told = opening(
+            "Plans of PyNative trainings against true dry runs", result(made), ("what", "result"), summary(made)
+        )
+        table = "".join(f"{row.cells()}\n" for row in made)
+        PAGE.write_text("".join(f"{line}\n" for line in told) + head + table, encoding="utf-8")
     return 0
 
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from random import Random
 from statistics import median
 
+from evidence_page import kept, opening, paragraph, section
 from pynative_runs import ROOT, dryrun
 from pynative_strategies import COMPRESSED, KINDS, MODELS, Shape, Strategy, shape, strategy
 
@@ -35,13 +36,22 @@ EACH = 6  # strategies of a shape
 FAR = 0.1
 
 
-INTRODUCTION = """# What-if of PyNative trainings against true dry runs
-
-Made by `scripts/evidence/pynative_whatif.py --seed {seed} --cases {cases} --table` with {versions};
-hyper_parallel is swapconf's stand-in. Shapes and strategies are drawn from the seed: random Qwen3 and DeepSeek-V3 with
-long sequences and few weights, so that activations set the peak, and for each of them {each} strategies, with paths of
-modules that the shape has. Each is predicted from the one trace of its shape without swap and recompute, and dry-run
-itself with `--as-parallel`.
+FIRST, COMPRESSED_ONES = "Qwen3, DeepSeek-V3", "DeepSeek-V4"
+SHORT = (
+    "models",
+    "strategies",
+    "peak moved by more than 10%",
+    "median error",
+    "worst",
+    "below the safe bound",
+    "bound over",
+)
+HOW = """\
+Shapes and strategies are drawn from seeds: random models with long sequences and few weights, so that activations set
+the peak, and for each of them 6 strategies, with paths of modules that the shape has. Each is predicted from the one
+trace of its shape without swap and recompute, and dry-run itself with `--as-parallel`. hyper_parallel is swapconf's
+stand-in; DeepSeek-V4 is without its fused kernels, and layers compress in random ways. *Below the safe bound*: the true
+peak of how many strategies; *bound over*: how far it lies over that in the median and at most.
 
 - *changed*: how far the true peak is from that of the trace.
 - *error*: of the predicted peak (`swapconf whatif`). *safe*: how far the bound of `--safe` lies over the true peak.
@@ -49,37 +59,12 @@ itself with `--as-parallel`.
 
 Not in it: layers that are both swapped and recomputed, swap of single modules, `exclude_op`, `recompute_comm`,
 FSDP. The true runs are dry runs; none was compared with a card.
-
-{summary}
-
-{note}{head}"""
-
-HEAD = """| shape | strategy | changed | true peak, B | predicted, B | error | safe | host, B |
-|---|---|---|---|---|---|---|---|
 """
-
-LATER = """
-## DeepSeek-V4
-
-{summary}
-
-Random DeepSeek-V4, without fused kernels of hyper_parallel, whose layers compress in random ways, and for each of them
-{each} strategies: `--compressed --seed {seed} --cases {cases} --table`.
-{note}
-{head}"""
-
-NOTES = {  # by seed; the second is of DeepSeek-V4
-    3361: """Rules were made on other seeds, but for one that this one showed: what runs again does so before the
-operator that asks for it has memory for what it makes (1.16 % before, in three strategies of one shape). With all
-rules, seed 52417, 30 strategies, 26 of them with a peak more than 10 % away, gives 0.0000 % in the median and 0.0024 %
-at worst, the bound never below. Seed 7719, drawn after all rules, 12 strategies, 11 of them with a peak more than 10 %
-away: 0.0000 % in the median, 0.0040 % at worst, the bound never below.
-
-""",
-    3362: """Drawn after the rules of swaps, which come from seed 52418, whose strategies with a swap were off by 0.4 %
-to 1.2 % before and are by 0.01 % after.
-""",
-}
+MADE = "Made by `scripts/evidence/pynative_whatif.py {asked} --table` with {versions}."
+HEAD = (
+    "| shape | strategy | changed | true peak, B | predicted, B | error | safe | host, B |",
+    "|---|---|---|---|---|---|---|---|",
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -180,15 +165,41 @@ def _paths(folder: Path) -> dict[int, list[str]]:
     return {layer: sorted(modules) for layer, modules in found.items()}
 
 
-def summary(made: Sequence[Row]) -> str:
+def summary(name: str, made: Sequence[Row]) -> tuple[str, ...]:
+    """As SHORT."""
     errors = [abs(row.error) for row in made]
-    far = sum(row.is_far for row in made)
     over = [row.safe / row.true - 1 for row in made]
     return (
-        f"{len(made)} strategies, {far} of them with a peak more than {FAR:.0%} away from that of the trace; error of "
-        f"the peak {median(errors):.4%} in the median, {max(errors):.4%} at worst; safe bound below the truth in "
-        f"{sum(share < 0 for share in over)}, over it by {median(over):.1%} in the median, {max(over):.1%} at most"
+        name,
+        str(len(made)),
+        str(sum(row.is_far for row in made)),
+        f"{median(errors):.4%}",
+        f"{max(errors):.4%}",
+        f"{sum(share >= 0 for share in over)} of {len(over)}",
+        f"{median(over):.1%}, {max(over):.1%}",
     )
+
+
+def page(name: str, short: tuple[str, ...], section_of: Sequence[str]) -> str:
+    """The page with one of its two parts made anew."""
+    sections = {part: section(PAGE, f"## {part}") for part in (FIRST, COMPRESSED_ONES)} | {name: list(section_of)}
+    told = [short if part == name else _short(part) for part in sections]
+    worst = " and ".join(f"{row[4]} with {row[0]}" for row in told)
+    below = sum(int(row[5].partition(" ")[0]) for row in told)
+    count = sum(int(row[1]) for row in told)
+    result = (
+        f"The predicted peak of PyNative trainings with recompute or swap is off by at most {worst}. The true peak "
+        f"lies below the bound of `--safe` in {below} of {count} dry runs."
+    )
+    lines = [*opening("What-if of PyNative trainings against true dry runs", result, SHORT, told), HOW]
+    lines += ["\n".join(lines_of).rstrip() + "\n" for lines_of in sections.values()]
+    return "\n".join([*lines, *kept(PAGE)[1:]]).rstrip() + "\n"
+
+
+def _short(part: str) -> tuple[str, ...]:
+    """What the page tells of the part that is not made."""
+    rows = (line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith(f"| {part} |"))
+    return tuple(cell.strip() for cell in next(rows).strip("|").split("|"))
 
 
 def main() -> int:
@@ -212,20 +223,16 @@ def main() -> int:
         for row in rows(runs, models, options.seed, options.cases, keep):
             made.append(row)
             print(row.cells(), flush=True)
-    told = summary(made)
-    print(told)
+    name = COMPRESSED_ONES if options.compressed else FIRST
+    told = summary(name, made)
+    print(*told, sep=" | ")
     if options.table:
-        table = HEAD + "".join(f"{row.cells()}\n" for row in made)
-        asked = {"seed": options.seed, "cases": options.cases, "each": EACH, "summary": told, "head": table}
-        asked["note"] = NOTES.get(options.seed, "")
-        before, title, later = PAGE.read_text(encoding="utf-8").partition(LATER.partition("{")[0])
-        if options.compressed:
-            PAGE.write_text(before + LATER.format(**asked), encoding="utf-8")
-            return 0
         pair = generations.NATIVE_PAIRS[0]
+        asked = f"--seed {options.seed} --cases {options.cases}" + " --compressed" * options.compressed
         versions = f"mindformers {pair.mindformers} and MindSpore {pair.mindspore}"
-        first = INTRODUCTION.format(versions=versions, **asked)
-        PAGE.write_text(first + title + later, encoding="utf-8")
+        made_by = paragraph(MADE.format(asked=asked, versions=versions))
+        lines = [f"## {name}", "", *made_by, *HEAD, *(row.cells() for row in made)]
+        PAGE.write_text(page(name, told, lines), encoding="utf-8")
     return 0
 
 

@@ -23,6 +23,7 @@ from statistics import median
 
 import numpy as np
 from cases import Case, cases
+from evidence_page import opening
 from whatif_table import strategy_of
 
 from swapconf.timing import hardware
@@ -166,8 +167,20 @@ def _row(case: Case, line: Timeline, prepared: PlacedBaseline, pace: Clock) -> R
 
 
 def _page(rows: list[Row], checked: list[Checked]) -> Iterator[str]:
-    yield "# Predicted steps against true ones"
-    yield ""
+    sizes = [abs(row.error) for row in rows]
+    wrong = sum(bool(item.wrong) for item in checked)
+    yield from opening(
+        "Predicted steps against true ones",
+        f"A step is predicted {median(sizes):.2f} % off in the median of {len(rows)} cases and {max(sizes):.2f} % at "
+        "worst, timed with the same costs as the true one.",
+        ("what", "cases", "result"),
+        [
+            _summary("step", [row.error for row in rows]),
+            _summary("exposed copies", [row.exposed_error(*COPIES) for row in rows]),
+            _summary("exposed collectives", [row.exposed_error(KernelKind.COLLECTIVE) for row in rows]),
+            ("order of events", str(len(checked)), f"{wrong} traces with a violation"),
+        ],
+    )
     yield "Made by `scripts/evidence/timeline_table.py` from dry runs of level 1 with MindSpore 2.9.0 and MindSpore"
     yield "Transformers 1.9.0. *True* is the step that a run with the strategy really launched, *predicted* the one"
     yield "that what-if makes of a run without swap and recompute; both are timed with the same costs, estimated for"
@@ -175,9 +188,7 @@ def _page(rows: list[Row], checked: list[Checked]) -> Iterator[str]:
     yield "estimated. *Copies* and *collectives*: how long the main stream stands still for them; their errors are in"
     yield "percent of the step."
     yield ""
-    yield from _summary("step", [row.error for row in rows])
-    yield from _summary("exposed copies", [row.exposed_error(*COPIES) for row in rows])
-    yield from _summary("exposed collectives", [row.exposed_error(KernelKind.COLLECTIVE) for row in rows])
+    yield "## Every case"
     yield ""
     yield (
         "| case | step ms true | predicted | error % | copies ms true | predicted | error % | collectives ms true "
@@ -207,9 +218,9 @@ def _ms(time_us: float) -> str:
     return f"{time_us / 1000:.3f}"
 
 
-def _summary(name: str, errors: list[float]) -> Iterator[str]:
+def _summary(name: str, errors: list[float]) -> tuple[str, str, str]:
     sizes = [abs(error) for error in errors]
-    yield f"- {name}: {len(sizes)} cases, median error {median(sizes):.2f} %, worst {max(sizes):.2f} %"
+    return name, str(len(sizes)), f"median error {median(sizes):.2f} %, worst {max(sizes):.2f} %"
 
 
 def _explained(rows: Iterable[Row]) -> Iterator[str]:

@@ -22,6 +22,7 @@ from statistics import median
 
 import numpy as np
 from cases import Case, cases
+from evidence_page import kept, opening
 
 from swapconf.config import overrides
 from swapconf.decide.strategy import Strategy
@@ -193,24 +194,34 @@ def _most(device: Lifetimes, asked: Flags) -> int:
 
 
 def _page(rows: list[Row], crashes: list[tuple[str, int]]) -> Iterator[str]:
-    yield "# What-if against true dry runs"
-    yield ""
+    over = [row.over for row in rows]
+    below = [row.case for row in rows if row.safe_bytes < row.true_bytes]
+    sizes = [abs(row.error) for row in rows]
+    whole = [row.error for row in rows if ".recompute" in row.case or ".layer-" in row.case]
+    yield from opening(
+        "What-if against true dry runs",
+        f"The peak of {len(rows)} chosen runs is predicted {median(sizes):.3f} % off in the median and "
+        f"{max(sizes):.3f} % at worst. The bound of `--safe` is below the truth in {len(below)} of them.",
+        ("what", "cases", "result"),
+        [
+            _summary("peak", [row.error for row in rows]),
+            _summary("peak inside", [row.inside_error for row in rows]),
+            _summary("peak of whole-layer swap and full recompute", whole),
+            (
+                "safe bound",
+                str(len(rows)),
+                f"below the truth in {len(below)}{' '.join(['', *below])}; over it by {median(over):.1f} % in the "
+                f"median, {max(over):.1f} % at most",
+            ),
+        ],
+    )
     yield "Made by `scripts/evidence/whatif_table.py` from dry runs of level 1 (operator workspace excluded) with"
     yield "MindSpore 2.9.0 and MindSpore Transformers 1.9.0. Each line predicts one run from the trace of the same"
     yield "model and rank without swap and recompute. *Inside* is the most in use while decoder layers, gradients or"
     yield "what runs again allocate, copies back aside; the peak of the whole run is often the optimizer's. *Safe* is"
     yield "how far the bound of `--safe` lies over the true peak. *Moves* are copies to the host in one training step."
     yield ""
-    yield from _summary("peak", [row.error for row in rows])
-    yield from _summary("peak inside", [row.inside_error for row in rows])
-    whole = [row.error for row in rows if ".recompute" in row.case or ".layer-" in row.case]
-    yield from _summary("peak of whole-layer swap and full recompute", whole)
-    below = [row.case for row in rows if row.safe_bytes < row.true_bytes]
-    over = [row.over for row in rows]
-    yield (
-        f"- safe bound: below the truth in {len(below)} of {len(rows)} cases{' '.join(['', *below])}; over it by "
-        f"{median(over):.1f} % in the median, {max(over):.1f} % at most"
-    )
+    yield "## Every case"
     yield ""
     yield "| case | true peak | predicted | error % | inside % | safe % | moves true / predicted | host error | ms |"
     yield "|---|---:|---:|---:|---:|---:|---:|---:|---:|"
@@ -225,17 +236,12 @@ def _page(rows: list[Row], crashes: list[tuple[str, int]]) -> Iterator[str]:
         yield f"`{case}` has no line: MindSpore died of it while it compiled. That was predicted, for {copies} copies."
     yield ""
     yield from _explained(rows)
-    yield ""
-    yield _by_hand(PAGE.read_text(encoding="utf-8"))
+    yield from kept(PAGE, BY_HAND)
 
 
-def _by_hand(page: str) -> str:
-    return page[page.index(BY_HAND) :].rstrip()
-
-
-def _summary(name: str, errors: list[float]) -> Iterator[str]:
+def _summary(name: str, errors: list[float]) -> tuple[str, str, str]:
     sizes = [abs(error) for error in errors]
-    yield f"- {name}: {len(sizes)} cases, median error {median(sizes):.3f} %, worst {max(sizes):.3f} %"
+    return name, str(len(sizes)), f"median error {median(sizes):.3f} %, worst {max(sizes):.3f} %"
 
 
 def _explained(rows: Iterable[Row]) -> Iterator[str]:

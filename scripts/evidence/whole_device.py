@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
+from evidence_page import opening
+
 from swapconf.memory.whole_device import Beside, PartName, WholeDevice, exact
 from swapconf.study.beside import measured_parts
 from swapconf.timing import hardware
@@ -27,10 +29,8 @@ SOURCE = "github.com/qsstudyai/hbmprediction, validation/real_npu at 187968d"
 _GROUP_BYTES = 2 * 200 * MIB
 _QUIET_BYTES = GIB
 
+COMMENT = "Made by scripts/evidence/whole_device.py from scripts/evidence/published/whole_device.csv; edit these."
 HEAD = """\
-<!-- Made by scripts/evidence/whole_device.py from scripts/evidence/published/whole_device.csv; edit these. -->
-# The whole device
-
 A card holds more than MindSpore's pool. `dryrun`, `whatif` and `compare` tell it in parts, each with the least, the
 middle and the most, and `--budget` of `dryrun` and `plan` counts the most where it reaches into that. No card was at
 hand, so the parts are held against public runs: 25 of Qwen3 and DeepSeek-V3, small in width and 4 to 46 layers deep, on
@@ -160,12 +160,20 @@ def page() -> str:
     )
     found = fit + shown
     other = fitted(shown)
+    result = (
+        f"{_inside(found)} of {len(found)} public runs on cards hold what swapconf says, from the least to the most, "
+        f"and {_near(found)} of them lie within 10 % of its middle."
+    )
+    rows = [
+        ("fitted, every second by name", f"{_inside(fit)} of {len(fit)}"),
+        ("not fitted", f"{_inside(shown)} of {len(shown)}"),
+        ("the other way round: fitted", f"{inside_of(other, shown)} of {len(shown)}"),
+        ("the other way round: not fitted", f"{inside_of(other, fit)} of {len(fit)}"),
+    ]
     text = [
+        *opening("The whole device", result, ("runs", "in the range"), rows, COMMENT),
         HEAD.format(source=SOURCE, parts=parts),
-        f"**{_inside(found)} of {len(found)} runs lie in the range**: {_inside(fit)} of {len(fit)} that were fitted "
-        f"(every second by name) and {_inside(shown)} of\n{len(shown)} that were not. The other way round it is "
-        f"{inside_of(other, shown)} of {len(shown)} and {inside_of(other, fit)} of {len(fit)}, because the three runs "
-        f"that hold most are in\nthis half. {_near(found)} of {len(found)} are within 10 % of the middle.\n",
+        "Fitted the other way round fewer lie in the range, because the three runs that hold most are in this half.\n",
         "## Fitted\n",
         _table(fit),
         "## Shown\n",

@@ -30,9 +30,11 @@ from swapconf.cli.complete import FILE
 from swapconf.cli.help import Command
 from swapconf.cli.machine import MachineOptions, machine_options
 from swapconf.cli.outputs import html_option
-from swapconf.dryrun.outcome import RankReport, as_record, origin
+from swapconf.dryrun.outcome import RankReport, origin
+from swapconf.dryrun.report_record import COLUMNS, as_record
+from swapconf.words.columns import table
 from swapconf.words.findings import Severity
-from swapconf.words.phrases import joined, phrase, plural
+from swapconf.words.phrases import joined, phrase
 from swapconf.words.units import parse_bytes, show_bytes
 
 if TYPE_CHECKING:
@@ -233,40 +235,7 @@ def _print(reports: Sequence[RankReport], limit: int | None, card: str = "") -> 
     from swapconf.memory.whole_device import device_line
     from swapconf.timing.host_demand import host_line
 
-    head = (
-        phrase("file"),
-        phrase("rank"),
-        phrase("stage"),
-        phrase("outcome"),
-        phrase("used peak"),
-        phrase("with fragments"),
-        phrase("reserved"),
-        phrase("host"),
-        phrase("headroom"),
-        phrase("moved"),
-        phrase("recomputed"),
-        phrase("seconds"),
-    )
-    rows = [
-        (
-            Path(report.file).name,
-            str(report.rank),
-            str(report.stage),
-            phrase(report.outcome.value),
-            show_bytes(report.used_peak_bytes),
-            show_bytes(report.with_fragments_peak_bytes),
-            show_bytes(report.reserved_bytes),
-            show_bytes(report.host_bytes),
-            show_bytes(report.headroom_bytes),
-            _moved(report),
-            _recomputed(report),
-            phrase("cached") if report.cached else f"{report.seconds:.0f}",
-        )
-        for report in reports
-    ]
-    print_rows(
-        head, rows, ("file", "outcome"), styles=("" if report.outcome.good else "bold red" for report in reports)
-    )
+    print_rows(*table(COLUMNS, reports), styles=("" if report.outcome.good else "bold red" for report in reports))
     for report in reports:
         if report.device_bytes is not None:
             say(
@@ -340,25 +309,6 @@ def _added(report: RankReport) -> str:
     if report.step_us is not None:
         parts.append(phrase("{milliseconds:.3f} ms a step", milliseconds=report.step_us / 1000))
     return joined("; ", parts)
-
-
-def _moved(report: RankReport) -> str:
-    if report.level == 0 or (not report.outcome.good and not report.moved):
-        return "-"
-    sizes = [move.size_bytes for move in report.moved]
-    total = None if None in sizes else sum(size for size in sizes if size is not None)
-    return plural(
-        sum(move.tensors for move in report.moved),
-        "{count} tensor, {size}",
-        "{count} tensors, {size}",
-        size=show_bytes(total),
-    )
-
-
-def _recomputed(report: RankReport) -> str:
-    if report.recomputed is None:
-        return "-"
-    return plural(sum(layer.kernels for layer in report.recomputed), "{count} kernel", "{count} kernels")
 
 
 def _exit_code(reports: Sequence[RankReport], limit: int | None) -> int:

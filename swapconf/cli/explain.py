@@ -24,6 +24,7 @@ from swapconf.decide import budget, log_lines, module_lines, modules
 from swapconf.decide.strategy import Strategy
 from swapconf.report import explanation
 from swapconf.study.study import Study, study_for_check
+from swapconf.words.columns import table
 from swapconf.words.phrases import phrase, plural
 
 
@@ -141,22 +142,12 @@ def _explain_modules(study: Study, layer: int | None, form: str) -> None:
         return
     from swapconf.cli.tables import print_rows  # loads rich
 
-    head = (
-        phrase("layer"),
-        phrase("module"),
-        phrase("asked"),
-        phrase("in effect"),
-        phrase("prefetch"),
-        phrase("reason"),
-    )
     rows = explanation.module_rows(chosen)
     if not rows:
         say(phrase("Nothing is asked for: every activation stays on the device."))
         return
     print_rows(
-        head,
-        ((row.layers, row.operator, row.requested, row.effect, row.prefetch, row.reason) for row in rows),
-        head,
+        *table(explanation.MODULES, rows),
         title=phrase("PyNative mode: modules as the YAML names them"),
         styles=("yellow" if row.void else "" for row in rows),
     )
@@ -179,26 +170,10 @@ def _print_table(strategy: Strategy, layer: int | None) -> None:
         "{count} layers, {family}",
         family=strategy.network.family or phrase("unknown family, operators not known"),
     )
-    head = (
-        phrase("layer"),
-        phrase("operator"),
-        phrase("asked"),
-        phrase("in effect"),
-        phrase("prefetch"),
-        phrase("sites"),
-        phrase("reason"),
-    )
     rows = list(explanation.rows(strategy, layer))
     if rows:
         print_rows(
-            head,
-            (
-                (row.layers, row.operator, row.requested, row.effect, row.prefetch, row.sites, row.reason)
-                for row in rows
-            ),
-            [name for name in head if name != "prefetch"],
-            title=title,
-            styles=("yellow" if row.void else "" for row in rows),
+            *table(explanation.OPERATORS, rows), title=title, styles=("yellow" if row.void else "" for row in rows)
         )
     else:
         say(phrase("Nothing is asked for: every activation stays on the device."))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,14 +15,16 @@ from swapconf.cli import trace_folders
 from swapconf.cli.common import EXIT_ERRORS, format_option, go_on, print_findings, say
 from swapconf.cli.help import Command
 from swapconf.report.findings_text import printable
+from swapconf.words.columns import Column, count, record, size, table, term, words
 from swapconf.words.findings import Finding
 from swapconf.words.phrases import phrase, show
 from swapconf.words.units import show_bytes
 
 if TYPE_CHECKING:
     from swapconf.dryrun.outcome import RankReport
-    from swapconf.memory.fragmentation import Fragmentation
+    from swapconf.memory.fragmentation import Cause, Fragmentation
     from swapconf.memory.replay import Replay
+    from swapconf.trace.lifetimes import Placement
     from swapconf.trace.trace import Trace
 
 NUM_CAUSES = 5
@@ -39,6 +41,49 @@ class _Row:
     fragmentation: Fragmentation
     findings: tuple[Finding, ...]
     confirmed: RankReport | None = None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Policy:
+    """One allocator, and where it puts the blocks."""
+
+    name: str
+    is_in_use: bool
+    placement: Placement
+
+
+POLICIES: tuple[Column[_Policy], ...] = (
+    Column(
+        title=phrase("policy"),
+        shown=lambda item: phrase("{policy} (in use)", policy=item.name) if item.is_in_use else item.name,
+        key="policy",
+        value=lambda item: item.name,
+        in_words=True,
+    ),
+    size(phrase("allocated"), lambda item: item.placement.used_peak_bytes, "allocated_bytes"),
+    size(phrase("with fragments"), lambda item: item.placement.mapped_bytes, "mapped_bytes"),
+    size(phrase("reserved"), lambda item: item.placement.reserved_bytes, "reserved_bytes"),
+    size(phrase("gap"), lambda item: item.placement.gap_bytes, "gap_bytes"),
+    Column(
+        title=phrase("ratio"),
+        shown=lambda item: f"{item.placement.fragmentation_ratio:.2%}",
+        key="fragmentation_ratio",
+        value=lambda item: round(item.placement.fragmentation_ratio, 6),
+    ),
+    count(phrase("device requests"), lambda item: item.placement.device_requests, "device_requests"),
+)
+CAUSES: tuple[Column[Cause], ...] = (
+    size(phrase("hole"), lambda cause: cause.hole_bytes, "hole_bytes"),
+    size(phrase("block"), lambda cause: cause.size_bytes, "block_bytes"),
+    term(phrase("holds"), lambda cause: cause.category.value, "category"),
+    Column(
+        title=phrase("layer"),
+        shown=lambda cause: str(cause.layer) if cause.layer >= 0 else "-",
+        key="layer",
+        value=lambda cause: cause.layer,
+    ),
+    words(phrase("made by"), lambda cause: cause.name, "name"),
+)
 
 
 @click.command(cls=Command)
@@ -159,28 +204,8 @@ def _as_record(row: _Row, policy: str) -> dict[str, Any]:
             "blocks": row.replay.num_blocks,
             "growth_bytes": row.replay.pool.growth_bytes,
         },
-        "policies": [
-            {
-                "policy": name,
-                "allocated_bytes": placement.used_peak_bytes,
-                "mapped_bytes": placement.mapped_bytes,
-                "reserved_bytes": placement.reserved_bytes,
-                "gap_bytes": placement.gap_bytes,
-                "fragmentation_ratio": round(placement.fragmentation_ratio, 6),
-                "device_requests": placement.device_requests,
-            }
-            for name, placement in result.placements.items()
-        ],
-        "causes": [
-            {
-                "hole_bytes": cause.hole_bytes,
-                "block_bytes": cause.size_bytes,
-                "layer": cause.layer,
-                "category": cause.category.value,
-                "name": cause.name,
-            }
-            for cause in result.causes[:NUM_CAUSES]
-        ],
+        "policies": [record(POLICIES, item) for item in _policies(row, policy)],
+        "causes": [record(CAUSES, cause) for cause in result.causes[:NUM_CAUSES]],
         "mapped_bytes_by_block_gib": dict(result.mapped_by_block_size),
         "best_block_gib": result.best_block_gib,
         "confirmed": None
@@ -194,36 +219,22 @@ def _as_record(row: _Row, policy: str) -> dict[str, Any]:
     }
 
 
+def _policies(row: _Row, policy: str) -> Iterator[_Policy]:
+    """``policy``: the one in use."""
+    for name, placement in row.fragmentation.placements.items():
+        yield _Policy(name=name, is_in_use=name == policy, placement=placement)
+
+
 def _print(row: _Row, policy: str) -> None:
+    from swapconf.cli.tables import print_rows
+
     result = row.fragmentation
     say(printable(str(row.folder)), bold=True)
     if row.grown:
         say(phrase("placed anew, {grown}", grown=row.grown))
-    cells = [
-        (
-            phrase("{policy} (in use)", policy=name) if name == policy else name,
-            *map(
-                show_bytes,
-                (placement.used_peak_bytes, placement.mapped_bytes, placement.reserved_bytes, placement.gap_bytes),
-            ),
-            f"{placement.fragmentation_ratio:.2%}",
-            str(placement.device_requests),
-        )
-        for name, placement in result.placements.items()
-    ]
-    bound = show_bytes(result.lower_bound_bytes)
-    _table(
-        (
-            phrase("policy"),
-            phrase("allocated"),
-            phrase("with fragments"),
-            phrase("reserved"),
-            phrase("gap"),
-            phrase("ratio"),
-            phrase("device requests"),
-        ),
-        [*cells, (phrase("lower bound"), bound, bound, bound, "0B", "0.00%", "-")],
-    )
+    told, bound = table(POLICIES, _policies(row, policy)), show_bytes(result.lower_bound_bytes)
+    bounds = (phrase("lower bound"), bound, bound, bound, "0B", "0.00%", "-")
+    print_rows(told.head, [*told.rows, bounds], told.in_words)
     if not row.replay.is_exact:
         say(
             phrase(
@@ -236,19 +247,7 @@ def _print(row: _Row, policy: str) -> None:
         )
     if result.causes:
         say(phrase("Largest holes in MindSpore's pool when it last grew, and the block above each:"))
-        _table(
-            (phrase("hole"), phrase("block"), phrase("holds"), phrase("layer"), phrase("made by")),
-            [
-                (
-                    show_bytes(cause.hole_bytes),
-                    show_bytes(cause.size_bytes),
-                    phrase(cause.category.value),
-                    str(cause.layer) if cause.layer >= 0 else "-",
-                    cause.name,
-                )
-                for cause in result.causes[:NUM_CAUSES]
-            ],
-        )
+        print_rows(*table(CAUSES, result.causes[:NUM_CAUSES]))
     print_findings(row.findings)
     if row.confirmed is not None:
         say(
@@ -260,9 +259,3 @@ def _print(row: _Row, policy: str) -> None:
                 outcome=phrase(row.confirmed.outcome.value),
             )
         )
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    from swapconf.cli.tables import print_rows
-
-    print_rows(head, rows, (head[0], head[-1]))

@@ -179,7 +179,7 @@ def _code(made: Made) -> int:
 
     if made.planned.verdict is Verdict.IMPOSSIBLE:
         return EXIT_IMPOSSIBLE
-    return EXIT_ERRORS if any(not rank.fits for rank in made.confirmed) else 0
+    return EXIT_ERRORS if made.is_refuted else 0
 
 
 def _frontier(planned: Planned) -> Frontier:
@@ -191,17 +191,19 @@ def _frontier(planned: Planned) -> Frontier:
 def _print(made: Made, study: Study, machine: MachineOptions, slower_link: float, points: Frontier | None) -> None:
     from swapconf.cli import whole_card
     from swapconf.cli.tables import print_rows
-    from swapconf.report import plan_text
+    from swapconf.report import plan_text, plan_told
 
     found = made.planned
     for line in plan_text.verdict_lines(found, study):
         say(line, bold=True)
     say(plan_text.link_line(found, slower_link))
     say(found.judge.evaluator.origin)
+    for line in plan_text.order_line(found):
+        say(line)
     print_assumed(machine.load())
     print_rows(*plan_text.strategies(found, study))
     if found.chosen.entries:
-        print_rows(*plan_text.worth(found))
+        print_rows(*plan_told.worth(plan_text.entries(found)))
     print_rows(*plan_text.stages(found))
     say(whole_card.line(found, study, machine.load()))
     if made.confirmed:

@@ -14,14 +14,12 @@ import click
 from swapconf.cli.cluster import cards_told
 from swapconf.cli.common import print_findings, say
 from swapconf.cli.machine import MachineOptions, print_assumed
-from swapconf.cli.planning import NEEDS_MORE, ROUNDS, PlanOptions, baselines, run_plan
+from swapconf.cli.planning import NEEDS_MORE, ROUNDS, PlanOptions, Written, baselines, rewritten, run_plan
 from swapconf.cli.progress import Progress
 from swapconf.words.phrases import mark, phrase
-from swapconf.words.units import parse_bytes
 
 if TYPE_CHECKING:
     from swapconf.cli.child_options import RunOptions
-    from swapconf.plan.confirmed import ConfirmedRank
     from swapconf.plan.pynative.judge import NativeJudge
     from swapconf.plan.pynative.planned import NativePlanned
     from swapconf.study.study import Study
@@ -34,26 +32,16 @@ _REASONS = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class NativeMade:
-    """A plan and the text that says it; "" where the YAML cannot be rewritten, and ``why_not`` tells.
-    ``confirmed``: by rank, where there was a true run of it."""
+class NativeMade(Written):
+    """A plan and the text that says it."""
 
     planned: NativePlanned
-    before: str
-    after: str
-    why_not: str = ""
-    confirmed: tuple[ConfirmedRank, ...] = ()
 
     @property
     def is_impossible(self) -> bool:
         from swapconf.plan.planned import Verdict
 
         return self.planned.verdict is Verdict.IMPOSSIBLE
-
-    @property
-    def is_refuted(self) -> bool:
-        """Whether the true run needs more than is allowed."""
-        return not all(rank.fits for rank in self.confirmed)
 
 
 def make(
@@ -111,7 +99,6 @@ def _judge(
     options: MachineOptions,
 ) -> NativeJudge:
     from swapconf.dryrun.cluster import CARDS
-    from swapconf.plan.limits import Budget
     from swapconf.plan.pynative.judge import native_judge_of
     from swapconf.plan.runs import trace_folders
     from swapconf.study.beside import pool_room_bytes
@@ -123,11 +110,7 @@ def _judge(
         study,
         folders[0],
         machine,
-        Budget(
-            card_bytes=parse_bytes(asked.budget),
-            beside_bytes=parse_bytes(asked.beside or "0"),
-            host_bytes=parse_bytes(asked.host_budget) if asked.host_budget else None,
-        ),
+        asked.in_bytes(),
         slower_link=asked.slower_link,
         max_entries=asked.max_entries,
         cards_per_host=cards_told(click.get_current_context(), options.cards_per_host) or CARDS,
@@ -150,11 +133,8 @@ def _searched(judge: NativeJudge, effort: float) -> NativePlanned:
 
 def _said(planned: NativePlanned, study: Study, asked: PlanOptions, options: MachineOptions) -> NativeMade:
     """The YAML with the plan in it."""
-    from swapconf.config import base_config
-    from swapconf.config.rewriting import CannotRewrite
     from swapconf.config.yaml_document import read_text
     from swapconf.plan.planned import Verdict
-    from swapconf.plan.written import write
     from swapconf.report.native_plan_text import comment
 
     file = study.document.file
@@ -162,18 +142,14 @@ def _said(planned: NativePlanned, study: Study, asked: PlanOptions, options: Mac
     if planned.verdict is Verdict.IMPOSSIBLE:
         return NativeMade(planned=planned, before=before, after="")
     told = comment(planned, asked.budget, options.profile or "", asked.slower_link)
-    try:
-        after = write(before, base_config.of_text(before, file), planned.judge.config(planned.chosen), told)
-    except CannotRewrite as error:
-        why_not = phrase("{error}; {hint}", error=error, hint=error.hint)
-        return NativeMade(planned=planned, before=before, after="", why_not=why_not)
-    return NativeMade(planned=planned, before=before, after=after)
+    after, why_not = rewritten(file, planned.judge.config(planned.chosen), told)
+    return NativeMade(planned=planned, before=before, after=after, why_not=why_not)
 
 
 def show(file: str, made: NativeMade, options: MachineOptions, slower_link: float, form: str) -> None:
     from swapconf.cli.fixing import print_difference
     from swapconf.cli.tables import print_rows
-    from swapconf.report import native_plan_text
+    from swapconf.report import native_plan_text, plan_told
 
     found = made.planned
     if form == "json":
@@ -186,7 +162,7 @@ def show(file: str, made: NativeMade, options: MachineOptions, slower_link: floa
     print_assumed(options.load())
     print_rows(*native_plan_text.strategies(found))
     if found.chosen.entries:
-        print_rows(*native_plan_text.worth(found))
+        print_rows(*plan_told.worth(native_plan_text.entries(found)))
     if made.confirmed:
         say(phrase("confirmed by a dry run:"))
         print_rows(*native_plan_text.confirmation(found, made.confirmed))

@@ -23,8 +23,10 @@ from swapconf.words.units import parse_bytes
 
 if TYPE_CHECKING:
     from swapconf.cli.child_options import RunOptions
+    from swapconf.config.config import Config
     from swapconf.plan.confirmed import ConfirmedRank
     from swapconf.plan.judge import Judge
+    from swapconf.plan.limits import Budget
     from swapconf.plan.modes import Atom, Plan
     from swapconf.plan.planned import Planned
     from swapconf.plan.runs import StageRun
@@ -55,16 +57,38 @@ class PlanOptions:
     max_entries: int
     effort: float
 
+    def in_bytes(self) -> Budget:
+        """What a card and a host may hold. Raises ValueError."""
+        from swapconf.plan.limits import Budget
+
+        return Budget(
+            card_bytes=parse_bytes(self.budget),
+            beside_bytes=parse_bytes(self.beside or "0"),
+            host_bytes=parse_bytes(self.host_budget) if self.host_budget else None,
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
-class Made:
-    """A plan and the text that says it; "" where the YAML cannot be rewritten, and ``why_not`` tells."""
+class Written:
+    """The YAML ``before`` and ``after`` a plan; after it "" where it cannot be rewritten, and ``why_not`` tells.
+    ``confirmed``: by rank, where there were true runs of it."""
 
-    planned: Planned
     before: str
     after: str
     why_not: str = ""
     confirmed: tuple[ConfirmedRank, ...] = ()
+
+    @property
+    def is_refuted(self) -> bool:
+        """Whether a true run needs more than is allowed."""
+        return not all(rank.fits for rank in self.confirmed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Made(Written):
+    """A plan and the text that says it."""
+
+    planned: Planned
 
 
 # --- from YAML to judge -----------------------------------------------------------------------------------------------
@@ -81,16 +105,11 @@ def judge_of_yaml(
     from swapconf.dryrun.cluster import CARDS
     from swapconf.memory.allocators import default_policy
     from swapconf.plan.judge import judge_of
-    from swapconf.plan.limits import Budget
     from swapconf.plan.runs import trace_folders
     from swapconf.whatif.question import known_family, network_asked
 
     known_family(network_asked(study), study.config.file)  # before dry runs that would be for nothing
-    budget = Budget(
-        card_bytes=parse_bytes(asked.budget),
-        beside_bytes=parse_bytes(asked.beside or "0"),
-        host_bytes=parse_bytes(asked.host_budget) if asked.host_budget else None,
-    )
+    budget = asked.in_bytes()
     machine = options.load()
     found = judge_of(
         study,
@@ -200,7 +219,7 @@ def planned(
             continue
         found = confirmed_by(made.planned.judge, made.planned.chosen, stages)
         made = replace(made, confirmed=found)
-        if all(rank.fits for rank in found) or turn == ROUNDS - 1:
+        if not made.is_refuted or turn == ROUNDS - 1:
             return made
         say(NEEDS_MORE, err=True)
         judge = judge.under(taught(judge.limits, found))
@@ -256,18 +275,24 @@ def _said(planned: Planned, study: Study, asked: PlanOptions, options: MachineOp
 
 def _text(judge: Judge, plan: Plan, study: Study, comment: str) -> tuple[str, str]:
     """The YAML with a plan in it, and where it cannot be rewritten "" and why not."""
+    from swapconf.decide.compact import CannotCompact
+
+    try:
+        return rewritten(study.document.file, judge.written(plan), comment)
+    except CannotCompact as error:
+        return "", str(error)
+
+
+def rewritten(file: str, config: Config, comment: str) -> tuple[str, str]:
+    """The text of a YAML with the swap and recompute of a config, and where that cannot be "" and why not."""
     from swapconf.config import base_config
     from swapconf.config.rewriting import CannotRewrite
     from swapconf.config.yaml_document import read_text
-    from swapconf.decide.compact import CannotCompact
     from swapconf.plan.written import write
 
-    file = study.document.file
     before = read_text(file)
     try:
-        return write(before, base_config.of_text(before, file), judge.written(plan), comment), ""
-    except CannotCompact as error:
-        return "", str(error)
+        return write(before, base_config.of_text(before, file), config, comment), ""
     except CannotRewrite as error:
         return "", phrase("{error}; {hint}", error=error, hint=error.hint)
 

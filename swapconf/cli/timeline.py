@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +14,7 @@ from swapconf.cli.common import EXIT_ERRORS, format_option, say, write_out
 from swapconf.cli.help import Command
 from swapconf.cli.machine import MachineOptions, machine_options, print_assumed, shares
 from swapconf.cli.outputs import OUT_FILE, html_option
+from swapconf.words.columns import record, table
 from swapconf.words.findings import Finding, Severity, SwapconfError
 from swapconf.words.findings import Origin as Place
 from swapconf.words.phrases import joined, phrase, plural, show
@@ -211,31 +211,12 @@ def _study(given: Path, machine: Machine) -> _Step:
     )
 
 
-def _streams(step: _Step) -> list[dict[str, Any]]:
-    from swapconf.timing.timing import KINDS
-
-    line, program = step.line, step.line.program
-    rows = []
-    for stream in sorted(set(program.stream.tolist())):
-        mine = program.stream == stream
-        rows.append(
-            {
-                "stream": stream,
-                "does": joined("/", (phrase(KINDS[kind].value) for kind in sorted(set(program.kind[mine].tolist())))),
-                "kernels": int(mine.sum()),
-                "busy_us": line.busy_us(stream),
-                "idle_us": line.step_us - line.busy_us(stream),
-                "exposed_us": float(line.exposed_us[mine].sum()),
-            }
-        )
-    return rows
-
-
 def _as_record(step: _Step) -> dict[str, Any]:
+    from swapconf.report import step_tables
     from swapconf.timing.cost import FigureOrigin
-    from swapconf.timing.timing import KINDS, KernelKind
+    from swapconf.timing.timing import KernelKind
 
-    line, program, card = step.line, step.line.program, step.machine.hardware
+    line, card = step.line, step.machine.hardware
     return {
         "trace": str(step.folder),
         "grown": show(step.grown),
@@ -258,30 +239,11 @@ def _as_record(step: _Step) -> dict[str, Any]:
         "share": {origin.value: step.costs.share(origin) for origin in FigureOrigin},
         "host_link_gbps": step.machine.host.link_gbps(step.machine.hardware),
         "critical_path_kernels": len(line.critical_path),
-        "streams": _streams(step),
+        "streams": [record(step_tables.STREAMS, item) for item in step_tables.streams(line)],
         "exposed_us": {kind.value: line.exposed_of(kind) for kind in KernelKind if kind is not KernelKind.COMPUTE},
         "occupancy": {kind.value: line.occupancy(kind) for kind in KernelKind},
-        "exposed": [
-            {
-                "name": program.names[kernel],
-                "kind": KINDS[program.kind[kernel]].value,
-                "stream": int(program.stream[kernel]),
-                "start_us": float(line.start_us[kernel]),
-                "end_us": float(line.end_us[kernel]),
-                "exposed_us": float(line.exposed_us[kernel]),
-                "origin": _origin(step, kernel),
-            }
-            for kernel in _exposed(line)
-        ],
-        "prefetches": [
-            {
-                "name": program.names[item.kernel],
-                "late_us": item.late_us,
-                "later_us": item.later_us,
-                "earlier_us": item.earlier_us,
-            }
-            for item in step.prefetches
-        ],
+        "exposed": [record(step_tables.EXPOSED, item) for item in step_tables.exposed(line, step.costs)],
+        "prefetches": [record(step_tables.prefetches(line), item) for item in step.prefetches],
         "device_peak_bytes": step.device_peak_bytes,
         "host_peak_bytes": step.host_peak_bytes,
     }
@@ -292,21 +254,33 @@ def _range_record(name: str, step: _Step, time_us: float) -> dict[str, float]:
     return {f"{name}_low_us": low_us, f"{name}_high_us": high_us}
 
 
-def _origin(step: _Step, kernel: int) -> str:
-    from swapconf.timing.cost import ORIGINS
-
-    return str(ORIGINS[step.costs.origin[kernel]].value)
-
-
-def _exposed(line: Timeline) -> list[int]:
-    """Kernels off the main stream that it stands still for, the longest first."""
-    return [int(kernel) for kernel in (-line.exposed_us).argsort(kind="stable") if line.exposed_us[kernel] > 0]
-
-
 def _print(step: _Step) -> None:
-    from swapconf.timing.timing import KINDS, KernelKind
+    from swapconf.cli.tables import print_rows
+    from swapconf.report import step_tables
 
-    line, program = step.line, step.line.program
+    _print_step(step)
+    print_assumed(step.machine)
+    print_rows(*table(step_tables.STREAMS, step_tables.streams(step.line)))
+    _print_use(step)
+    if longest := step_tables.exposed(step.line, step.costs)[:NUM_ROWS]:
+        say(phrase("What the main stream waits for longest:"))
+        print_rows(*table(step_tables.EXPOSED, longest))
+    if step.prefetches:
+        say(
+            phrase(
+                "prefetches: {number}, waited for {late}, tensor held twice {twice}",
+                number=len(step.prefetches),
+                late=sum(item.late_us > 0 for item in step.prefetches),
+                twice=sum(item.earlier_us < 0 for item in step.prefetches),
+            )
+        )
+        latest = sorted(step.prefetches, key=lambda item: -item.late_us)[:NUM_ROWS]
+        print_rows(*table(step_tables.prefetches(step.line), latest))
+
+
+def _print_step(step: _Step) -> None:
+    """How long it takes."""
+    line = step.line
     say(
         phrase(
             "{trace}: a step on {hardware} takes {time} ({shares})",
@@ -330,28 +304,15 @@ def _print(step: _Step) -> None:
         )
     elif step.few < step.count:
         say(phrase("how long a step with all {count} micro-batches takes is not known", count=step.count))
-    print_assumed(step.machine)
-    _table(
-        (
-            phrase("stream"),
-            phrase("does"),
-            phrase("kernels"),
-            phrase("busy ms"),
-            phrase("idle ms"),
-            phrase("exposed ms"),
-        ),
-        [
-            (
-                str(row["stream"]),
-                row["does"],
-                str(row["kernels"]),
-                *(f"{row[name] / 1000:.3f}" for name in ("busy_us", "idle_us", "exposed_us")),
-            )
-            for row in _streams(step)
-        ],
-    )
+
+
+def _print_use(step: _Step) -> None:
+    """Of streams, link and memory."""
+    from swapconf.timing.timing import KernelKind
+
     in_use = joined(
-        ", ", (phrase("{kind} {share:.1%}", kind=phrase(kind.value), share=line.occupancy(kind)) for kind in KernelKind)
+        ", ",
+        (phrase("{kind} {share:.1%}", kind=phrase(kind.value), share=step.line.occupancy(kind)) for kind in KernelKind),
     )
     say(
         phrase(
@@ -367,42 +328,3 @@ def _print(step: _Step) -> None:
             host=show_bytes(step.host_peak_bytes),
         )
     )
-    if longest := _exposed(line)[:NUM_ROWS]:
-        say(phrase("What the main stream waits for longest:"))
-        _table(
-            (phrase("exposed us"), phrase("takes us"), phrase("kind"), phrase("known"), phrase("name")),
-            [
-                (
-                    f"{line.exposed_us[kernel]:.1f}",
-                    f"{line.end_us[kernel] - line.start_us[kernel]:.1f}",
-                    phrase(KINDS[program.kind[kernel]].value),
-                    phrase(_origin(step, kernel)),
-                    program.names[kernel],
-                )
-                for kernel in longest
-            ],
-        )
-    if step.prefetches:
-        late = [item for item in step.prefetches if item.late_us > 0]
-        twice = [item for item in step.prefetches if item.earlier_us < 0]
-        say(
-            phrase(
-                "prefetches: {number}, waited for {late}, tensor held twice {twice}",
-                number=len(step.prefetches),
-                late=len(late),
-                twice=len(twice),
-            )
-        )
-        _table(
-            (phrase("late us"), phrase("later us"), phrase("earlier us"), phrase("name")),
-            [
-                (f"{item.late_us:.1f}", f"{item.later_us:.1f}", f"{item.earlier_us:.1f}", program.names[item.kernel])
-                for item in sorted(step.prefetches, key=lambda item: -item.late_us)[:NUM_ROWS]
-            ],
-        )
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    from swapconf.cli.tables import print_rows
-
-    print_rows(head, rows, ("does", "kind", "known", "name"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,7 @@ from swapconf.cli.common import (
 from swapconf.cli.complete import FILE
 from swapconf.cli.help import Command
 from swapconf.files.log_pool import MOST_JOBS
+from swapconf.words.columns import Column, count, size, table, words
 from swapconf.words.phrases import phrase, show
 from swapconf.words.units import parse_bytes, runs, show_bytes
 
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from swapconf.study.study import Study
     from swapconf.verify.predicted_peaks import PredictedPeaks
     from swapconf.verify.verify import RankVerdict, Verification
+    from swapconf.verify.worker_logs import Said
 
 
 @click.command(cls=Command)
@@ -125,8 +128,8 @@ def command(
 def _cached_peaks(study: Study, cluster: Cluster) -> Mapping[int, PredictedPeaks]:
     """Of earlier dry runs of the same YAML with the default options, of one rank for each stage."""
     from swapconf.dryrun import report_cache
-    from swapconf.dryrun.outcome import as_record as record_of
     from swapconf.dryrun.rank_order import RankOrder
+    from swapconf.dryrun.report_record import as_record as record_of
     from swapconf.verify.predicted_peaks import PredictedPeaks
 
     reports = (
@@ -172,40 +175,57 @@ def as_record(verification: Verification) -> dict[str, Any]:
     }
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Alike:
+    """Ranks of one stage that break the same rules, and for which the same was predicted."""
+
+    ranks: tuple[RankVerdict, ...]
+
+    @property
+    def first(self) -> RankVerdict:
+        return self.ranks[0]
+
+    @property
+    def said(self) -> list[Said]:
+        return [rank.said for rank in self.ranks if rank.said]
+
+    @property
+    def log_bytes(self) -> int | None:
+        return sum(one.size_bytes for one in self.said) if self.said else None
+
+    @property
+    def used_bytes(self) -> int | None:
+        """As predicted."""
+        return self.first.predicted.used_bytes if self.first.predicted else None
+
+    @property
+    def with_fragments_bytes(self) -> int | None:
+        """As predicted."""
+        return self.first.predicted.with_fragments_bytes if self.first.predicted else None
+
+
+VERDICTS: tuple[Column[_Alike], ...] = (
+    words(phrase("ranks"), lambda group: ", ".join(runs(rank.rank for rank in group.ranks))),
+    count(phrase("stage"), lambda group: group.first.stage),
+    size(phrase("log"), lambda group: group.log_bytes),
+    Column(title=phrase("used peak"), shown=lambda group: _span([one.used_peak_bytes for one in group.said])),
+    size(phrase("predicted"), lambda group: group.used_bytes),
+    Column(
+        title=phrase("with fragments"), shown=lambda group: _span([one.with_fragments_peak_bytes for one in group.said])
+    ),
+    size(phrase("predicted"), lambda group: group.with_fragments_bytes),
+    words(phrase("verdict"), lambda group: _verdict(group.first)),
+)
+
+
 def _print(found: Verification) -> None:
     from swapconf.cli.tables import print_rows
 
-    head = (
-        phrase("ranks"),
-        phrase("stage"),
-        phrase("log"),
-        phrase("used peak"),
-        phrase("predicted"),
-        phrase("with fragments"),
-        phrase("predicted"),
-        phrase("verdict"),
-    )
-    rows, styles = [], []
     groups: dict[tuple[object, ...], list[RankVerdict]] = {}
     for verdict in found.ranks:
         groups.setdefault((verdict.stage, verdict.rules, verdict.predicted), []).append(verdict)
-    for group in groups.values():
-        first, said = group[0], [verdict.said for verdict in group if verdict.said]
-        peaks = first.predicted
-        rows.append(
-            (
-                ", ".join(runs(verdict.rank for verdict in group)),
-                str(first.stage),
-                show_bytes(sum(one.size_bytes for one in said) if said else None),
-                _span([one.used_peak_bytes for one in said]),
-                show_bytes(peaks.used_bytes if peaks else None),
-                _span([one.with_fragments_peak_bytes for one in said]),
-                show_bytes(peaks.with_fragments_bytes if peaks else None),
-                _verdict(first),
-            )
-        )
-        styles.append("bold red" if first.rules else "")
-    print_rows(head, rows, ("ranks", "verdict"), styles=styles)
+    alike = [_Alike(ranks=tuple(group)) for group in groups.values()]
+    print_rows(*table(VERDICTS, alike), styles=("bold red" if group.first.rules else "" for group in alike))
     print_findings(found.findings)
 
 

@@ -23,10 +23,11 @@ from swapconf.dryrun.failed import failed
 from swapconf.dryrun.job import WRITTEN, Folder, Job
 from swapconf.dryrun.judge import TAIL_BYTES, fault
 from swapconf.dryrun.launch import Finished, launch
-from swapconf.dryrun.outcome import RankOutcome, RankReport, as_record
+from swapconf.dryrun.outcome import RankOutcome, RankReport
 from swapconf.dryrun.pynative import stacks
 from swapconf.dryrun.pynative.columns import columns as pynative_columns
 from swapconf.dryrun.rank_order import REGISTER_PATH, RankOrder, cluster_of
+from swapconf.dryrun.report_record import as_record
 from swapconf.dryrun.stand_in import columns
 from swapconf.files import json_object
 from swapconf.files.writing import refuse_links, replace_text

@@ -10,8 +10,9 @@ from typing import Any
 
 from swapconf.dryrun import fan_out
 from swapconf.dryrun.adapted import adapted, digests
-from swapconf.dryrun.outcome import RankOutcome, as_record
+from swapconf.dryrun.outcome import RankOutcome
 from swapconf.dryrun.rank_order import RankOrder
+from swapconf.dryrun.report_record import as_record
 from swapconf.trace import run_record
 from swapconf.upstream.facts import Versions
 from swapconf.words.phrases import Phrase, phrase

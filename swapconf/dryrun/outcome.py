@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
 
 from swapconf.memory import peak as peaks
-from swapconf.memory import whole_device
-from swapconf.memory.advice import advice, host_line, peak_line
 from swapconf.memory.whole_device import Beside, WholeDevice
-from swapconf.timing import host_demand
 from swapconf.timing.host_demand import HostDemand
 from swapconf.words.findings import Finding
-from swapconf.words.phrases import joined, mark, phrase, show
+from swapconf.words.phrases import joined, mark, phrase
 
 ESTIMATED, RECORDED = "estimated", "recorded"  # how workspace is known
 
@@ -170,75 +165,6 @@ class Fault:
     outcome: RankOutcome
     detail: str = ""
     paths: tuple[str, ...] = ()
-
-
-def as_record(report: RankReport, worded: Callable[[str], str] = show) -> dict[str, Any]:
-    """The JSON form of a report. ``worded``: makes its texts; by default in the language in use."""
-    figures_from = joined(
-        ", ", [origin(report), *[report.fold_note] * bool(report.folded), *[report.grown] * bool(report.grown)]
-    )
-    return {
-        "file": report.file,
-        "rank": report.rank,
-        "stage": report.stage,
-        "level": report.level,
-        "outcome": report.outcome.value,
-        "detail": worded(report.detail),
-        "used_peak_bytes": report.used_peak_bytes,
-        "with_fragments_peak_bytes": report.with_fragments_peak_bytes,
-        "reserved_bytes": report.reserved_bytes,
-        "device_bytes": report.device_bytes,
-        "usable_bytes": report.usable_bytes,
-        "base_address": report.base_address,
-        "limit_bytes": report.limit_bytes,
-        "headroom_bytes": report.headroom_bytes,
-        "host_bytes": report.host_bytes,
-        "moved": [{"layer": move.layer, "tensors": move.tensors, "bytes": move.size_bytes} for move in report.moved],
-        "recomputed": None
-        if report.recomputed is None
-        else [{"layer": item.layer, "kernels": item.kernels} for item in report.recomputed],
-        "strategy_lines": list(report.strategy_lines),
-        "seconds": round(report.seconds, 1),
-        "cached": report.cached,
-        "folded": list(report.folded) if report.folded else None,
-        "fold_note": worded(report.fold_note),
-        "grown": worded(report.grown),
-        "findings": [
-            {**finding.as_record(), "message": worded(finding.message), "hint": worded(finding.hint)}
-            for finding in report.findings
-        ],
-        "workspace": report.workspace,
-        "workspace_bytes": report.workspace_bytes,
-        "workspace_kernel": report.workspace_kernel,
-        "workspace_for": worded(report.workspace_for),
-        "workspace_unknown": worded(report.workspace_unknown),
-        "outside_bytes": report.outside_bytes,
-        "device": None if report.device is None else whole_device.as_record(report.device, worded),
-        "step_us": report.step_us,
-        "hardware": report.hardware,
-        "host": None if report.host_demand is None else host_demand.as_record(report.host_demand),
-        "origin": worded(figures_from),
-        "hyper_parallel": report.hyper_parallel,
-        "as_parallel": report.as_parallel,
-        "launch_blocking": report.launch_blocking,
-        "shards": report.shards,
-        "peak": _peak(report, worded),
-    }
-
-
-def _peak(report: RankReport, worded: Callable[[str], str]) -> dict[str, Any] | None:
-    """What holds the peak, and in words what would lower it."""
-    peak = report.peak
-    return (
-        None
-        if peak is None
-        else {
-            **peaks.as_record(peak),
-            "text": worded(peak_line(peak)),
-            "advice": worded(advice(peak)),
-            "host": worded(host_line(peak, report.host_bytes or 0)),
-        }
-    )
 
 
 def origin(report: RankReport) -> str:

@@ -21,14 +21,22 @@ from swapconf.config.config import (
     Swap,
     SwapOff,
 )
-from swapconf.config.layer_ranges import spell
 from swapconf.decide.modules import layers_of, overlaps
 from swapconf.decide.requests import stage_map
 from swapconf.decide.stages import BadDeal
 from swapconf.migrate.pattern_forms import to_elements
 from swapconf.migrate.report import Item, carried, changed, lost, to_check
+from swapconf.migrate.sentences import (
+    NOT_RECOMPUTED,
+    RECOMPUTED,
+    cells_are_excluded,
+    in_words,
+    recomputed,
+    rest_stays,
+    swapped,
+)
 from swapconf.words.findings import Origin
-from swapconf.words.phrases import mark, phrase, plural
+from swapconf.words.phrases import phrase
 
 
 def to_graph(config: Config, dialect: Dialect, prefetch_operators: int = 1) -> tuple[Config, tuple[Item, ...]]:
@@ -49,17 +57,14 @@ def to_graph(config: Config, dialect: Dialect, prefetch_operators: int = 1) -> t
         )
     recompute = work.recompute(by_index=listed)
     made = replace(config, dialect=dialect, swap=swap, recompute=recompute, origins={})
-    if swap != SwapOff() or recompute != RecomputeConfig():
-        work.items.append(
-            to_check(
-                Origin(file=config.file),
-                phrase(
-                    "only swap and recompute are rewritten; graph mode reads `runner_config`, `parallel_config` and "
-                    "`model_config` instead of `training`, `parallelism` and a flat `model`"
-                ),
-                phrase("move the rest of the YAML to that form too, and set context.mode: 0"),
-            )
-        )
+    work.items += rest_stays(
+        made,
+        phrase(
+            "only swap and recompute are rewritten; graph mode reads `runner_config`, `parallel_config` and "
+            "`model_config` instead of `training`, `parallelism` and a flat `model`"
+        ),
+        phrase("move the rest of the YAML to that form too, and set context.mode: 0"),
+    )
     return made, tuple(work.items)
 
 
@@ -155,36 +160,26 @@ class _Work:
         if asked.full is not None:
             layers = self.layers(asked.full.layers, asked.full.origin)
             full = FullRecompute(layers=self._said(layers, by_index), origin=asked.full.origin) if layers else None
-            self.items.append(carried(asked.full.origin, phrase("recompute of {layers}", layers=_words(layers))))
-        kept = mark("'{path}' is not recomputed in {layers}")
+            self.items.append(recomputed(asked.full.origin, layers))
         if asked.select_exclude:
             self.items.append(
-                to_check(
-                    asked.select_exclude[0].origin,
-                    phrase(
-                        "graph mode excludes single operators only; PyNative excludes a cell with all that is in it"
-                    ),
-                    phrase("name the operators of the cell"),
-                )
+                cells_are_excluded(asked.select_exclude[0].origin, phrase("name the operators of the cell"))
             )
         return RecomputeConfig(
             full=full,
             select=tuple(self._modules(asked.select, by_index)),
             select_comm=tuple(self._modules(asked.select_comm, by_index)),
-            select_exclude=tuple(self._modules(asked.select_exclude, by_index, kept)),
+            select_exclude=tuple(self._modules(asked.select_exclude, by_index, NOT_RECOMPUTED)),
         )
 
     def _modules(
-        self,
-        entries: tuple[SelectRecompute, ...],
-        by_index: bool,
-        what: str = mark("recompute of '{path}' in {layers}"),
+        self, entries: tuple[SelectRecompute, ...], by_index: bool, what: str = RECOMPUTED
     ) -> Iterator[SelectRecompute]:
         for entry in entries:
             pattern = self._pattern(entry.pattern, entry.origin)
             layers = self.layers(entry.layers, entry.origin)
             if pattern is not None and layers:
-                self.items.append(carried(entry.origin, phrase(what, path=pattern, layers=_words(layers))))
+                self.items.append(carried(entry.origin, phrase(what, path=pattern, layers=in_words(layers))))
                 yield SelectRecompute(pattern=pattern, layers=self._said(layers, by_index), origin=entry.origin)
 
     def _said(self, layers: frozenset[int], by_index: bool) -> LayerSelection:
@@ -227,7 +222,7 @@ class _Work:
     def _layer_swaps(self, swap: ListedSwap) -> Iterator[LayerSwap]:
         for entry in swap.layer_swap:
             if layers := self.layers(entry.layers, entry.layers_origin):
-                self.items.append(carried(entry.origin, phrase("swap of {layers}", layers=_words(layers))))
+                self.items.append(swapped(entry.origin, layers))
                 yield replace(entry, layers=self.selection(layers), prefetch=self.prefetch_operators)
 
     def _op_swaps(self, swap: ListedSwap) -> Iterator[OpSwap]:
@@ -235,11 +230,7 @@ class _Work:
             pattern = self._pattern(entry.pattern, entry.origin)
             layers = self.layers(entry.layers, entry.layers_origin)
             if pattern is not None and layers:
-                self.items.append(
-                    carried(
-                        entry.origin, phrase("swap of {path} in {layers}", path=f"'{pattern}'", layers=_words(layers))
-                    )
-                )
+                self.items.append(swapped(entry.origin, layers, pattern))
                 yield replace(entry, pattern=pattern, layers=self.selection(layers), prefetch=self.prefetch_operators)
 
     def _pattern(self, path: str, origin: Origin) -> str | None:
@@ -255,11 +246,3 @@ class _Work:
         elif pattern != path:
             self.items.append(changed(origin, phrase("'{old}' is written as '{new}'", old=path, new=pattern)))
         return pattern
-
-
-def _words(layers: frozenset[int]) -> str:
-    return (
-        plural(len(layers), "layer {layers}", "layers {layers}", layers=", ".join(spell(layers)))
-        if layers
-        else phrase("no layer")
-    )

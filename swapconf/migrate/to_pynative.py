@@ -24,12 +24,20 @@ from swapconf.config.config import (
     Swap,
     SwapOff,
 )
-from swapconf.config.layer_ranges import spell
 from swapconf.decide.module_paths import inside, literal, meet
 from swapconf.decide.requests import stage_map
 from swapconf.decide.stages import BadDeal
 from swapconf.migrate.pattern_forms import to_module_path
 from swapconf.migrate.report import Item, carried, changed, lost, to_check
+from swapconf.migrate.sentences import (
+    NOT_RECOMPUTED,
+    RECOMPUTED,
+    cells_are_excluded,
+    in_words,
+    recomputed,
+    rest_stays,
+    swapped,
+)
 from swapconf.upstream.versions import EXCLUDE_BY_PATH, PYNATIVE, reached
 from swapconf.words.findings import Origin
 from swapconf.words.phrases import mark, phrase, plural
@@ -47,16 +55,14 @@ def to_pynative(
     recompute = work.recompute()
     swap = work.swap(recompute)
     made = replace(config, dialect=Dialect.PYNATIVE, swap=swap, recompute=recompute, origins={})
-    if not is_whole and (swap != SwapOff() or recompute != RecomputeConfig()):
-        work.items.append(
-            to_check(
-                Origin(file=config.file),
-                phrase(
-                    "only swap and recompute are rewritten; PyNative training reads `training`, `parallelism` and a "
-                    "flat `model` instead of `runner_config`, `parallel_config` and `model_config`"
-                ),
-                phrase("--whole writes the rest of the YAML in that form, too"),
-            )
+    if not is_whole:
+        work.items += rest_stays(
+            made,
+            phrase(
+                "only swap and recompute are rewritten; PyNative training reads `training`, `parallelism` and a "
+                "flat `model` instead of `runner_config`, `parallel_config` and `model_config`"
+            ),
+            phrase("--whole writes the rest of the YAML in that form, too"),
         )
     return made, tuple(work.items)
 
@@ -119,9 +125,9 @@ class _Work:
         asked = self.config.recompute
         whole = self.layers(asked.full.layers, asked.full.origin) if asked.full is not None else frozenset()
         if whole and asked.full is not None:
-            self.items.append(carried(asked.full.origin, phrase("recompute of {layers}", layers=_words(whole))))
+            self.items.append(recomputed(asked.full.origin, whole))
         self._not_carried()
-        select = tuple(self._modules(asked.select, whole, mark("recompute of '{path}' in {layers}")))
+        select = tuple(self._modules(asked.select, whole, RECOMPUTED))
         return RecomputeConfig(
             full=FullRecompute(layers=self.selection(whole), origin=asked.full.origin)
             if whole and asked.full is not None
@@ -150,23 +156,15 @@ class _Work:
                         entry.origin, phrase("the built-in pattern '{pattern}' is written out", pattern=entry.pattern)
                     )
                 )
-            self.items.append(carried(entry.origin, phrase(what, path=path, layers=_words(layers))))
+            self.items.append(carried(entry.origin, phrase(what, path=path, layers=in_words(layers))))
         for path, (layers, origin) in merged.items():
             yield SelectRecompute(pattern=path, layers=self.selection(layers), origin=origin)
 
     def _excluded(self) -> Iterator[SelectRecompute]:
         given = self.config.recompute.select_exclude if self.excludes_paths else ()
-        yield from self._modules(given, frozenset(), mark("'{path}' is not recomputed in {layers}"))
+        yield from self._modules(given, frozenset(), NOT_RECOMPUTED)
         if given:
-            self.items.append(
-                to_check(
-                    given[0].origin,
-                    phrase(
-                        "graph mode excludes single operators only; PyNative excludes a cell with all that is in it"
-                    ),
-                    phrase("leave out cells that do nothing"),
-                )
-            )
+            self.items.append(cells_are_excluded(given[0].origin, phrase("leave out cells that do nothing")))
 
     def _not_carried(self) -> None:
         recompute, origin = self.config.recompute, self.config.origin
@@ -298,7 +296,7 @@ class _Work:
                     phrase(
                         "{layers} left out: recomputed as a whole, and recompute wins over swap in graph mode, too "
                         "(but for operators that the model never recomputes)",
-                        layers=_words(taken),
+                        layers=in_words(taken),
                     ),
                 )
             )
@@ -314,7 +312,7 @@ class _Work:
                             "PyNative does not allow",
                             path=path,
                             other=other.pattern,
-                            layers=_words(here),
+                            layers=in_words(here),
                         ),
                     )
                 )
@@ -333,21 +331,14 @@ class _Work:
                         "calls them back",
                         "PyNative cannot swap {layers}: with a prefetch of {count} layers there is none behind that "
                         "calls them back",
-                        layers=_words(late),
+                        layers=in_words(late),
                     ),
                     phrase("keep or recompute them"),
                 )
             )
         left -= late
         if left:
-            self.items.append(
-                carried(
-                    entry.origin,
-                    phrase("swap of {path} in {layers}", path=repr(path), layers=_words(left))
-                    if path
-                    else phrase("swap of {layers}", layers=_words(left)),
-                )
-            )
+            self.items.append(swapped(entry.origin, left, path))
         return left
 
     def _again(self, layers: LayerSelection) -> frozenset[int]:
@@ -424,7 +415,7 @@ def _left_out(origin: Origin, path: str, recomputed: str, layers: frozenset[int]
             origin,
             phrase(
                 "{layers} left out: '{path}' is recomputed there, and recompute wins over swap in graph mode, too",
-                layers=_words(layers),
+                layers=in_words(layers),
                 path=recomputed,
             ),
         )
@@ -432,7 +423,7 @@ def _left_out(origin: Origin, path: str, recomputed: str, layers: frozenset[int]
         origin,
         phrase(
             "{layers} left out: '{path}' is recomputed there, and PyNative cannot swap the rest of it",
-            layers=_words(layers),
+            layers=in_words(layers),
             path=recomputed,
         ),
         phrase("name the modules that shall be swapped one by one"),
@@ -441,7 +432,3 @@ def _left_out(origin: Origin, path: str, recomputed: str, layers: frozenset[int]
 
 def _recomputes(recompute: RecomputeConfig) -> bool:
     return recompute.full is not None or bool(recompute.select) or bool(recompute.select_comm)
-
-
-def _words(layers: frozenset[int]) -> str:
-    return plural(len(layers), "layer {layers}", "layers {layers}", layers=", ".join(spell(layers)))

@@ -8,9 +8,11 @@ from dataclasses import dataclass, replace
 from swapconf.memory.advice import PASSES, host_line, peak_line, reach, remedy
 from swapconf.memory.cluster_view import ClusterView, HostRow, RankRow
 from swapconf.memory.peak import PeakPart, is_given_back
+from swapconf.memory.rank_columns import PEAKS
 from swapconf.report import html
-from swapconf.report.memory_tables import PrintedTable, layers_in_words
+from swapconf.report.memory_tables import layers_in_words
 from swapconf.report.next_steps import after_cluster
+from swapconf.words.columns import Column, PrintedTable, count, of_part, table, words
 from swapconf.words.phrases import in_use, joined, phrase, plural
 from swapconf.words.units import show_bytes
 
@@ -130,40 +132,7 @@ def remedies(view: ClusterView) -> list[str]:
 
 def figures_table(view: ClusterView) -> PrintedTable:
     """One row for ranks that hold alike."""
-    head = (
-        phrase("stage"),
-        phrase("rank"),
-        phrase("outcome"),
-        phrase("used peak"),
-        phrase("with fragments"),
-        phrase("reserved"),
-        phrase("headroom"),
-        phrase("host memory"),
-        phrase("peak in"),
-    )
-    rows = []
-    for group in _groups(view.rows):
-        row = group[0]
-        when = phrase(PASSES[row.peak.at.when]) if row.peak is not None and row.peak.at.when else "-"
-        rows.append(
-            (
-                str(row.stage),
-                _ranks(group),
-                row.outcome,
-                *map(
-                    show_bytes,
-                    (
-                        row.used_peak_bytes,
-                        row.with_fragments_peak_bytes,
-                        row.reserved_bytes,
-                        row.headroom_bytes,
-                        row.host_bytes,
-                    ),
-                ),
-                when,
-            )
-        )
-    return PrintedTable(head, rows, frozenset({head[0], head[2], head[8]}))
+    return table(_FIGURES, _groups(view.rows))
 
 
 def parts_table(view: ClusterView) -> PrintedTable:
@@ -186,6 +155,11 @@ def parts_table(view: ClusterView) -> PrintedTable:
             )
         )
     return PrintedTable(head, rows, frozenset(head[:1]))
+
+
+def _when(row: RankRow) -> str:
+    """The pass with the peak."""
+    return phrase(PASSES[row.peak.at.when]) if row.peak is not None and row.peak.at.when else "-"
 
 
 def _part(part: PeakPart) -> str:
@@ -294,6 +268,10 @@ def _groups(rows: Sequence[RankRow]) -> list[list[RankRow]]:
     return list(found.values())
 
 
+def _first(group: Sequence[RankRow]) -> RankRow:
+    return group[0]
+
+
 def _name(group: Sequence[RankRow]) -> str:
     ranks = _ranks(group)
     return plural(
@@ -303,3 +281,12 @@ def _name(group: Sequence[RankRow]) -> str:
 
 def _ranks(group: Sequence[RankRow]) -> str:
     return layers_in_words([row.rank for row in group])
+
+
+_FIGURES: tuple[Column[Sequence[RankRow]], ...] = (
+    words(phrase("stage"), lambda group: str(group[0].stage)),
+    count(phrase("rank"), _ranks),
+    words(phrase("outcome"), lambda group: group[0].outcome),
+    *of_part(PEAKS, _first),
+    words(phrase("peak in"), lambda group: _when(group[0])),
+)

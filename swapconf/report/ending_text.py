@@ -13,7 +13,7 @@ from swapconf.postmortem.families import Family, Role
 from swapconf.postmortem.first_cause import Silent, waited_for
 from swapconf.postmortem.run_log import RunLog
 from swapconf.postmortem.whose import Moment, of_kernel
-from swapconf.report.memory_tables import PrintedTable
+from swapconf.words.columns import PrintedTable
 from swapconf.words.phrases import joined, phrase, plural, show
 from swapconf.words.units import runs, show_bytes
 

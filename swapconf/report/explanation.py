@@ -23,6 +23,7 @@ from swapconf.decide.strategy import (
 from swapconf.models.network import LayerTemplate
 from swapconf.upstream.primitives import VIEWS
 from swapconf.upstream.scopes import descends
+from swapconf.words.columns import Column, count, words
 from swapconf.words.phrases import joined, mark, phrase, plural, show
 from swapconf.words.units import runs
 
@@ -52,6 +53,25 @@ class Row:
     sites: str
     reason: str
     void: bool
+
+
+OPERATORS: tuple[Column[Row], ...] = (
+    words(phrase("layer"), lambda row: row.layers),
+    words(phrase("operator"), lambda row: row.operator),
+    words(phrase("asked"), lambda row: row.requested),
+    words(phrase("in effect"), lambda row: row.effect),
+    count(phrase("prefetch"), lambda row: row.prefetch),
+    words(phrase("sites"), lambda row: row.sites),
+    words(phrase("reason"), lambda row: row.reason),
+)
+MODULES: tuple[Column[Row], ...] = (
+    words(phrase("layer"), lambda row: row.layers),
+    words(phrase("module"), lambda row: row.operator),
+    words(phrase("asked"), lambda row: row.requested),
+    words(phrase("in effect"), lambda row: row.effect),
+    words(phrase("prefetch"), lambda row: row.prefetch),
+    words(phrase("reason"), lambda row: row.reason),
+)
 
 
 def rows(strategy: Strategy, only_layer: int | None = None) -> list[Row]:

@@ -10,7 +10,7 @@ from swapconf.profile.measured_step import MeasuredStep, repeated
 from swapconf.profile.profile_files import ProfileFiles
 from swapconf.profile.step_trace import ToldStep
 from swapconf.report.measured_text import again
-from swapconf.report.memory_tables import PrintedTable
+from swapconf.words.columns import PrintedTable
 from swapconf.words.phrases import joined, phrase
 
 _MS = 1_000_000

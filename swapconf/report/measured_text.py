@@ -9,7 +9,7 @@ from swapconf.postmortem.measured import MeasuredMemory
 from swapconf.profile.device_memory import DeviceMemory
 from swapconf.profile.measured_step import Repeated
 from swapconf.report import oom_tables
-from swapconf.report.memory_tables import PrintedTable
+from swapconf.words.columns import PrintedTable
 from swapconf.words.phrases import joined, phrase
 from swapconf.words.units import show_bytes
 

@@ -16,7 +16,7 @@ from swapconf.compare.variant import Variant
 from swapconf.memory.memory_view import MemoryView
 from swapconf.report import html
 from swapconf.report.memory_figures import COLOURS, blocks_figure, timeline_figure
-from swapconf.report.memory_tables import PrintedTable, categories_table, entries_table, layers_table, operators_table
+from swapconf.report.memory_tables import categories_table, entries_table, layers_table, operators_table
 from swapconf.report.next_steps import next_step
 from swapconf.report.side_by_side import notes_of, overall_table, peaks_table, rank_table, ranks_of
 from swapconf.report.sweep_chart import choices
@@ -25,6 +25,7 @@ from swapconf.report.timeline_figures import BUBBLE_COLOUR, kinds_of, stages_of,
 from swapconf.timing.timeline_view import TimelineView
 from swapconf.trace.lifetimes import CATEGORIES, Category
 from swapconf.whatif.sweep import Point
+from swapconf.words.columns import PrintedTable
 from swapconf.words.phrases import in_use, joined, phrase
 from swapconf.words.units import axis_unit, show_bytes
 

@@ -4,22 +4,15 @@ used peak; what does not fit into ``num_rows`` is the last row. And the same ent
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from swapconf.memory.memory_view import EntryTotal, MemoryView
 from swapconf.trace.lifetimes import CATEGORIES
+from swapconf.words.columns import PrintedTable
 from swapconf.words.phrases import joined, phrase
 from swapconf.words.units import show_bytes
 
 OUTSIDE = phrase("outside")
-
-
-class PrintedTable(NamedTuple):
-    """``in_words``: the names of the columns that hold words; the others hold figures."""
-
-    head: tuple[str, ...]
-    rows: Sequence[tuple[str, ...]]
-    in_words: frozenset[str]
 
 
 def categories_table(view: MemoryView) -> PrintedTable:

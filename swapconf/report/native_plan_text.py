@@ -4,22 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 from swapconf.config.yaml_text import recompute_sections, swap_section
-from swapconf.memory.advice import advice, peak_line
-from swapconf.memory.holders import peak
 from swapconf.plan.confirmed import ConfirmedRank
 from swapconf.plan.planned import Verdict
-from swapconf.plan.pynative.judge import NativeJudge, NativeScore
+from swapconf.plan.pynative.judge import NativeScore
 from swapconf.plan.pynative.menu import uniform
 from swapconf.plan.pynative.modes import FULL, KEEP, SWAP, NativeEntry, NativePlan
 from swapconf.plan.pynative.planned import NativePlanned, fewest
-from swapconf.report.memory_tables import PrintedTable
-from swapconf.report.plan_text import room_line
+from swapconf.report import plan_told
 from swapconf.whatif.pynative.question import RACING, NativeMismatch
+from swapconf.words.columns import Column, PrintedTable, milliseconds, record, size, table, words
 from swapconf.words.phrases import joined, phrase, show
-from swapconf.words.units import runs, show_bytes, show_range
+from swapconf.words.units import show_bytes, show_range
 
 ORIGIN = phrase(
     "memory by the PyNative what-if, at most, and with the fragments of MindSpore's pool; times estimated from the "
@@ -28,32 +27,26 @@ ORIGIN = phrase(
 
 
 def comment(planned: NativePlanned, budget: str, hardware: str, slower_link: float) -> str:
-    """What stands above a plan in the YAML; in English, as the file may be read by anybody."""
+    """What stands above a plan in the YAML."""
     judge, chosen = planned.judge, planned.chosen
-    return (
-        f"planned by swapconf for {budget} a card: needs {show_bytes(judge.needed_bytes(chosen))} at most, kernels of "
-        f"{judge.nominal(chosen).step_us / 1000:.1f} ms a step on {hardware} (estimated; "
-        f"{judge.time(chosen).step_us / 1000:.1f} ms with a host link {slower_link:.0%} slower)"
-    )
+    needs = f"{show_bytes(judge.needed_bytes(chosen))} at most"
+    step = f"kernels of {judge.nominal(chosen).step_us / 1000:.1f} ms a step"
+    return plan_told.comment(budget, needs, step, hardware, judge.time(chosen).step_us, slower_link)
 
 
 def verdict_lines(planned: NativePlanned) -> Iterator[str]:
     """What the plan comes to, and where none fits what holds the memory."""
-    judge, chosen, budget = planned.judge, planned.chosen, show_bytes(planned.judge.limits.usable_bytes)
-    yield from room_line(judge.limits)
-    needed = show_bytes(judge.needed_bytes(chosen))
+    judge, chosen = planned.judge, planned.chosen
+    needed_bytes = judge.needed_bytes(chosen)
+    yield from plan_told.room_line(judge.limits)
     if planned.verdict is Verdict.NOT_NEEDED:
-        yield phrase(
-            "nothing is needed: without swap and recompute each card holds at most {needed} of {budget}",
-            needed=needed,
-            budget=budget,
-        )
+        yield plan_told.not_needed(needed_bytes, judge.limits)
     elif planned.verdict is Verdict.IMPOSSIBLE:
-        yield phrase("no plan that was tried fits in {budget}; the lowest needs {needed}", budget=budget, needed=needed)
-        held = peak(judge.question.trace)
-        yield phrase("rank {rank}: {held}", rank=0, held=advice(held) or peak_line(held))
+        yield from plan_told.nothing_fits(needed_bytes, judge.limits, [(0, judge.question.trace)])
     else:
-        yield phrase("planned for {budget}: {entries}", budget=budget, entries=_in_words(chosen))
+        yield phrase(
+            "planned for {budget}: {entries}", budget=show_bytes(judge.limits.usable_bytes), entries=_in_words(chosen)
+        )
     if planned.verdict in (Verdict.PLANNED, Verdict.FULL) and judge.base.pipeline.is_one_card:
         yield phrase(
             "this YAML is of one card, where mindformers applies neither recompute nor swap; the plan is what a card "
@@ -62,44 +55,48 @@ def verdict_lines(planned: NativePlanned) -> Iterator[str]:
     if judge.cards.num_devices > 1 and not judge.question.launches_blocked:
         yield RACING
     if planned.is_interrupted:
-        yield phrase("the search was ended early; this is the best until then")
+        yield plan_told.ENDED_EARLY
 
 
 def link_line(planned: NativePlanned, slower_link: float) -> str:
     """What a slower link does to the plan, and how sure its time is."""
     judge, nominal = planned.judge, planned.judge.nominal(planned.chosen)
-    return phrase(
-        "with the host link as told a step of the plan is estimated at {nominal}; with one {share:.0%} slower at "
-        "{slower:.3f} ms; strategies share what is uncertain of their kernels, so that their differences are surer",
-        nominal=show_range(nominal.step_us, *judge.times.range_us(nominal.step_us)),
-        slower=judge.time(planned.chosen).step_us / 1000,
-        share=slower_link,
-    )
+    told = show_range(nominal.step_us, *judge.times.range_us(nominal.step_us))
+    return plan_told.link_line(told, judge.time(planned.chosen).step_us, slower_link)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Strategy:
+    """One that is held against the plan. ``none_us``: the step without any."""
+
+    name: str
+    score: NativeScore
+    none_us: float
+
+
+_STRATEGIES: tuple[Column[_Strategy], ...] = (
+    words(phrase("strategy"), lambda item: item.name),
+    words(phrase("fits"), lambda item: plan_told.yes_no(item.score.fits)),
+    size(phrase("used peak"), lambda item: item.score.prediction.used_peak_bytes),
+    size(phrase("at most"), lambda item: item.score.safe_bytes),
+    size(phrase("with fragments"), lambda item: item.score.mapped_bytes),
+    size(phrase("host"), lambda item: item.score.host_bytes),
+    size(phrase("moved"), lambda item: sum(item.score.prediction.moved_bytes.values())),
+    milliseconds(phrase("stalls ms"), lambda item: item.score.time.stall_us),
+    milliseconds(phrase("run again ms"), lambda item: item.score.time.again_us),
+    milliseconds(phrase("step ms"), lambda item: item.score.time.step_us),
+    Column(title=phrase("change"), shown=lambda item: f"{100 * (item.score.time.step_us / item.none_us - 1):+.2f}%"),
+)
 
 
 def strategies(planned: NativePlanned) -> PrintedTable:
     """The plan, what people use today, and the YAML as it is, with the slower link."""
     judge = planned.judge
-    rows = [_row(judge, name, judge.score(judge.config(plan))) for name, plan in simple(planned)]
+    none_us = judge.time(uniform(judge, KEEP)).step_us
+    scores = [(name, judge.score(judge.config(plan))) for name, plan in simple(planned)]
     with suppress(NativeMismatch):  # the what-if has no answer for everything
-        rows.append(_row(judge, phrase("the YAML as it is"), judge.score(judge.base)))
-    return PrintedTable(
-        (
-            phrase("strategy"),
-            phrase("fits"),
-            phrase("used peak"),
-            phrase("at most"),
-            phrase("with fragments"),
-            phrase("host"),
-            phrase("moved"),
-            phrase("stalls ms"),
-            phrase("run again ms"),
-            phrase("step ms"),
-            phrase("change"),
-        ),
-        rows,
-        frozenset({phrase("strategy"), phrase("fits")}),
-    )
+        scores.append((phrase("the YAML as it is"), judge.score(judge.base)))
+    return table(_STRATEGIES, (_Strategy(name=name, score=score, none_us=none_us) for name, score in scores))
 
 
 def simple(planned: NativePlanned) -> Iterator[tuple[str, NativePlan]]:
@@ -112,71 +109,27 @@ def simple(planned: NativePlanned) -> Iterator[tuple[str, NativePlan]]:
         yield phrase("the first layers swapped"), fewest(judge, SWAP)
 
 
-def _row(judge: NativeJudge, name: str, score: NativeScore) -> tuple[str, ...]:
-    found, time = score.prediction, score.time
-    nothing_us = judge.time(uniform(judge, KEEP)).step_us
-    return (
-        name,
-        phrase("yes") if score.fits else phrase("no"),
-        show_bytes(found.used_peak_bytes),
-        show_bytes(score.safe_bytes),
-        show_bytes(score.mapped_bytes),
-        show_bytes(score.host_bytes),
-        show_bytes(sum(found.moved_bytes.values())),
-        f"{time.stall_us / 1000:.3f}",
-        f"{time.again_us / 1000:.3f}",
-        f"{time.step_us / 1000:.3f}",
-        f"{100 * (time.step_us / nothing_us - 1):+.2f}%",
-    )
-
-
-def worth(planned: NativePlanned) -> PrintedTable:
-    """What each entry is there for."""
-    return PrintedTable(
-        (phrase("entry"), phrase("layers"), phrase("saves"), phrase("costs ms"), phrase("moves")),
-        [
-            (
-                _entry(item.entry, planned.chosen),
-                ",".join(runs(item.entry.layers)),
-                show_bytes(item.saved_bytes),
-                f"{item.cost_us / 1000:+.3f}",
-                show_bytes(item.moved_bytes),
-            )
-            for item in planned.worth
-        ],
-        frozenset({phrase("entry"), phrase("layers")}),
-    )
+def entries(planned: NativePlanned) -> list[plan_told.Entry]:
+    return [
+        plan_told.Entry(
+            path=item.entry.path,
+            prefetch=_prefetch(item.entry, planned.chosen),
+            layers=item.entry.layers,
+            saved_bytes=item.saved_bytes,
+            cost_us=item.cost_us,
+            moved_bytes=item.moved_bytes,
+        )
+        for item in planned.worth
+    ]
 
 
 def confirmation(planned: NativePlanned, found: Sequence[ConfirmedRank]) -> PrintedTable:
     """Predicted and true."""
     judge, chosen = planned.judge, planned.chosen
-    return PrintedTable(
-        (
-            phrase("rank"),
-            phrase("used peak, predicted"),
-            phrase("at most"),
-            phrase("true"),
-            phrase("off by"),
-            phrase("with fragments, predicted"),
-            phrase("true"),
-            phrase("fits"),
-        ),
-        [
-            (
-                str(item.rank),
-                show_bytes(item.predicted_used_bytes),
-                show_bytes(judge.safe_bytes(chosen)),
-                show_bytes(item.used_bytes),
-                f"{100 * item.error:+.3f}%",
-                show_bytes(judge.mapped_bytes(chosen)),
-                show_bytes(item.pool_bytes),
-                phrase("yes") if item.fits else phrase("no"),
-            )
-            for item in found
-        ],
-        frozenset({phrase("fits")}),
-    )
+    rank, used, true, off, _, *others = plan_told.CONFIRMED
+    at_most: Column[ConfirmedRank] = size(phrase("at most"), lambda item: judge.safe_bytes(chosen))
+    mapped: Column[ConfirmedRank] = size(phrase("with fragments, predicted"), lambda item: judge.mapped_bytes(chosen))
+    return table((rank, used, at_most, true, off, mapped, *others), found)
 
 
 def as_record(
@@ -216,18 +169,7 @@ def as_record(
                 "stall_us_slower_link": score.time.stall_us,
             }
         ],
-        "entries": [
-            {
-                "kind": "swap" if item.entry.is_swap else "recompute",
-                "operator": item.entry.path,
-                "default_prefetch": chosen.prefetch if item.entry.is_swap else None,
-                "layers": list(item.entry.layers),
-                "saved_bytes": item.saved_bytes,
-                "cost_us": item.cost_us,
-                "moved_bytes_per_step": item.moved_bytes,
-            }
-            for item in planned.worth
-        ],
+        "entries": plan_told.entry_records(entries(planned), "default_prefetch"),
         "simple": [
             {
                 "strategy": show(name),
@@ -237,35 +179,17 @@ def as_record(
             }
             for name, plan in list(simple(planned))[1:]
         ],
-        "confirmed": [
-            {
-                "rank": item.rank,
-                "used_peak_bytes": item.used_bytes,
-                "with_fragments_peak_bytes": item.pool_bytes,
-                "fits": item.fits,
-            }
-            for item in confirmed
-        ],
+        "confirmed": [record(plan_told.CONFIRMED, item) for item in confirmed],
         "sections": {**swap_section(config), **recompute_sections(config)},
         "yaml": text,
         "origin": show(ORIGIN),
     }
 
 
-def _entry(entry: NativeEntry, plan: NativePlan) -> str:
-    what = entry.path or phrase("whole layers")
-    if not entry.is_swap:
-        return phrase("recompute {operator}", operator=what)
-    return phrase("swap {operator}, prefetch {prefetch}", operator=what, prefetch=plan.prefetch)
+def _prefetch(entry: NativeEntry, plan: NativePlan) -> int | None:
+    return plan.prefetch if entry.is_swap else None
 
 
 def _in_words(plan: NativePlan) -> str:
-    return joined("; ", (_of_layers(_entry(entry, plan), entry.layers, len(plan.modes)) for entry in plan.entries))
-
-
-def _of_layers(entry: str, layers: tuple[int, ...], count: int) -> str:
-    if len(layers) == count:
-        return phrase("{entry}, in all layers", entry=entry)
-    if len(layers) == 1:
-        return phrase("{entry}, in layer {layer}", entry=entry, layer=layers[0])
-    return phrase("{entry}, in layers {layers}", entry=entry, layers=",".join(runs(layers)))
+    told = ((plan_told.entry(entry.path, _prefetch(entry, plan)), entry.layers) for entry in plan.entries)
+    return joined("; ", (plan_told.in_layers(text, layers, len(plan.modes)) for text, layers in told))

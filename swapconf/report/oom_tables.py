@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from swapconf.postmortem.held import BEFORE, HeldAtPeak, HeldBlock
-from swapconf.report.memory_tables import OUTSIDE, PrintedTable
+from swapconf.report.memory_tables import OUTSIDE
+from swapconf.words.columns import PrintedTable
 from swapconf.words.phrases import phrase, plural
 from swapconf.words.units import show_bytes
 

@@ -14,8 +14,8 @@ from swapconf.postmortem.message import Memory
 from swapconf.postmortem.run_log import RunLog
 from swapconf.postmortem.whose import Moment, Use, Whose
 from swapconf.report.ending_text import beside, endings_as_records, rank_name, strange_figures
-from swapconf.report.memory_tables import PrintedTable
-from swapconf.words.phrases import joined, phrase, plural, show
+from swapconf.words.columns import PrintedTable
+from swapconf.words.phrases import joined, mark, phrase, plural, show
 from swapconf.words.units import runs, show_bytes
 
 _MOST_RANKS, _MOST_HOLDERS = 12, 8
@@ -152,30 +152,27 @@ def _why(held: Diagnosis) -> str:
 
 
 def _pool(held: Diagnosis) -> str:
-    parts: list[str] = []
-    if held.limit_bytes is not None:
-        parts.append(phrase("may take {size}", size=show_bytes(held.limit_bytes)))
-    if held.pool_bytes is not None:
-        parts.append(phrase("had taken {size}", size=show_bytes(held.pool_bytes)))
-    if held.in_use_bytes is not None:
-        parts.append(phrase("{size} in use", size=show_bytes(held.in_use_bytes)))
-    if held.by_event_bytes:
-        parts.append(phrase("{size} waiting for other streams", size=show_bytes(held.by_event_bytes)))
-    if held.fragments_bytes is not None:
-        parts.append(phrase("{size} free in pieces", size=show_bytes(held.fragments_bytes)))
-    if held.eager_free_bytes:
-        parts.append(phrase("{size} given back", size=show_bytes(held.eager_free_bytes)))
-    return joined(", ", parts) if parts else ""
+    return _sizes(
+        (mark("may take {size}"), held.limit_bytes),
+        (mark("had taken {size}"), held.pool_bytes),
+        (mark("{size} in use"), held.in_use_bytes),
+        (mark("{size} waiting for other streams"), held.by_event_bytes or None),
+        (mark("{size} free in pieces"), held.fragments_bytes),
+        (mark("{size} given back"), held.eager_free_bytes or None),
+    )
 
 
 def _card(held: Diagnosis) -> str:
-    parts: list[str] = []
-    if held.device_bytes is not None:
-        parts.append(phrase("{size} in all", size=show_bytes(held.device_bytes)))
-    if held.device_free_bytes is not None:
-        parts.append(phrase("{size} free", size=show_bytes(held.device_free_bytes)))
-    if held.others_bytes is not None:
-        parts.append(phrase("{size} held outside of this pool", size=show_bytes(held.others_bytes)))
+    return _sizes(
+        (mark("{size} in all"), held.device_bytes),
+        (mark("{size} free"), held.device_free_bytes),
+        (mark("{size} held outside of this pool"), held.others_bytes),
+    )
+
+
+def _sizes(*told: tuple[str, int | None]) -> str:
+    """(what is said of a size, bytes): of those that are known."""
+    parts = [phrase(text, size=show_bytes(size)) for text, size in told if size is not None]
     return joined(", ", parts) if parts else ""
 
 

@@ -3,72 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from swapconf.config.yaml_text import recompute_sections, swap_section
 from swapconf.decide.compact import CannotCompact
-from swapconf.memory.advice import advice, peak_line
-from swapconf.memory.holders import peak
 from swapconf.plan.confirmed import ConfirmedRank
 from swapconf.plan.deal import better_deal
 from swapconf.plan.judge import SLOWER, Scored
-from swapconf.plan.limits import Limits
 from swapconf.plan.modes import Atom
 from swapconf.plan.planned import Planned, Verdict, needed_bytes
-from swapconf.report.memory_tables import PrintedTable
+from swapconf.report import plan_told
 from swapconf.study.study import Study
-from swapconf.whatif.evaluation import Evaluation, Waits
+from swapconf.whatif.evaluation import Evaluation, RankMemory, Waits
+from swapconf.words.columns import Column, PrintedTable, count, milliseconds, record, size, table, words
 from swapconf.words.phrases import joined, phrase, show
-from swapconf.words.units import runs, show_bytes, show_range
-
-_BUBBLES = 7  # column of the table of strategies
+from swapconf.words.units import show_bytes, show_range
 
 
 def comment(planned: Planned, budget: str, hardware: str, slower_link: float) -> str:
-    """What stands above a plan in the YAML; in English, as the file may be read by anybody."""
+    """What stands above a plan in the YAML."""
     judge, chosen = planned.judge, planned.chosen
-    return (
-        f"planned by swapconf for {budget} a card: needs {show_bytes(planned.needed_bytes)}, a step of "
-        f"{judge.nominal(chosen.plan).us / 1000:.1f} ms on {hardware} (estimated; {chosen.found.step_us / 1000:.1f} ms "
-        f"with a host link {slower_link:.0%} slower)"
-    )
-
-
-def room_line(limits: Limits) -> Iterator[str]:
-    """Where a card has less left than the budget."""
-    if limits.usable_bytes < limits.budget_bytes:
-        yield phrase(
-            "beside all else that it may hold a card has {room} left, less than the budget of {budget}",
-            room=show_bytes(limits.usable_bytes),
-            budget=show_bytes(limits.budget_bytes),
-        )
+    needs, step = show_bytes(planned.needed_bytes), f"a step of {judge.nominal(chosen.plan).us / 1000:.1f} ms"
+    return plan_told.comment(budget, needs, step, hardware, chosen.found.step_us, slower_link)
 
 
 def verdict_lines(planned: Planned, study: Study) -> Iterator[str]:
     """What the plan comes to, and where none fits what holds the memory and what to try."""
-    judge, budget = planned.judge, show_bytes(planned.judge.limits.usable_bytes)
-    yield from room_line(judge.limits)
+    judge, limits = planned.judge, planned.judge.limits
+    yield from plan_told.room_line(limits)
     if planned.verdict is Verdict.NOT_NEEDED:
-        yield phrase(
-            "nothing is needed: without swap and recompute each card holds at most {needed} of {budget}",
-            needed=show_bytes(planned.needed_bytes),
-            budget=budget,
-        )
+        yield plan_told.not_needed(planned.needed_bytes, limits)
     elif planned.verdict is Verdict.IMPOSSIBLE:
-        yield phrase(
-            "no plan that was tried fits in {budget}; the lowest needs {needed}",
-            budget=budget,
-            needed=show_bytes(planned.needed_bytes),
-        )
-        for (rank, _), trace in zip(judge.evaluator.ranks, judge.evaluator.traces, strict=True):
-            held = peak(trace)
-            yield phrase("rank {rank}: {held}", rank=rank, held=advice(held) or peak_line(held))
+        ranks = (rank for rank, _ in judge.evaluator.ranks)
+        yield from plan_told.nothing_fits(planned.needed_bytes, limits, zip(ranks, judge.evaluator.traces, strict=True))
     elif planned.verdict is Verdict.FULL:
-        yield phrase("full recompute is as good as anything else that fits in {budget}", budget=budget)
+        yield phrase(
+            "full recompute is as good as anything else that fits in {budget}", budget=show_bytes(limits.usable_bytes)
+        )
     else:
         yield phrase(
             "planned for {budget}: {entries}",
-            budget=budget,
+            budget=show_bytes(limits.usable_bytes),
             entries=joined("; ", (_in_words(planned.chosen, atom) for atom in planned.chosen.entries)),
         )
     if (deal := better_deal(planned)) is not None:
@@ -81,153 +57,161 @@ def verdict_lines(planned: Planned, study: Study) -> Iterator[str]:
             offset="[" + ",".join(map(str, deal.offset)) + "]",
         )
     if planned.is_interrupted:
-        yield phrase("the search was ended early; this is the best until then")
+        yield plan_told.ENDED_EARLY
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Strategy:
+    """One that is held against the plan. ``pools``: by rank, with fragments; ``none_us``: the step without any."""
+
+    name: str
+    fits: bool
+    found: Evaluation
+    pools: Sequence[int]
+    host_bytes: int
+    waits: Waits
+    none_us: float
+
+
+def _strategies(num_ranks: int) -> tuple[Column[_Strategy], ...]:
+    """Stalls and bubbles are those of the rank that has most, with the slower link; of one stage there are no
+    bubbles."""
+    bubbles: Column[_Strategy] = milliseconds(phrase("bubbles ms"), lambda item: max(item.waits.bubble_us))
+    return (
+        words(phrase("strategy"), lambda item: item.name),
+        words(phrase("fits"), lambda item: plan_told.yes_no(item.fits)),
+        size(phrase("used peak"), lambda item: max(rank.used_peak_bytes for rank in item.found.ranks)),
+        size(phrase("with fragments"), lambda item: max(item.pools)),
+        size(phrase("host"), lambda item: item.host_bytes),
+        size(phrase("moved"), lambda item: item.found.moved_bytes),
+        milliseconds(phrase("stalls ms"), lambda item: max(item.waits.stall_us)),
+        *[bubbles] * (num_ranks > 1),
+        milliseconds(phrase("step ms"), lambda item: item.found.step_us),
+        Column(title=phrase("change"), shown=lambda item: f"{100 * (item.found.step_us / item.none_us - 1):+.2f}%"),
+    )
 
 
 def strategies(planned: Planned, study: Study) -> PrintedTable:
-    """The plan, what people use today, and the YAML as it is. Stalls and bubbles are those of the rank that has most,
-    with the slower link; of one stage there are no bubbles."""
+    """The plan, what people use today, and the YAML as it is."""
     judge, evaluator = planned.judge, planned.judge.evaluator
-    nothing = judge.evaluation((frozenset(),) * len(judge.layers))
-    rows = []
-    for name, plan in [(phrase("the plan"), planned.chosen.plan), *((n, s.plan) for n, s in planned.simple.items())]:
-        rows.append(_row(name, planned, judge.evaluation(plan), judge.pool_bytes(plan), judge.waits(plan), nothing))
+    none_us = judge.evaluation((frozenset(),) * len(judge.layers)).step_us
+
+    def strategy(name: str, found: Evaluation, pools: Sequence[int], waits: Waits) -> _Strategy:
+        fits = not judge.limits.over_bytes(pools) and not judge.host_over_bytes(found) and not found.crashes
+        host_bytes = judge.host_bytes(found)
+        return _Strategy(
+            name=name, fits=fits, found=found, pools=pools, host_bytes=host_bytes, waits=waits, none_us=none_us
+        )
+
+    plans = [(phrase("the plan"), planned.chosen.plan), *((name, item.plan) for name, item in planned.simple.items())]
+    told = [strategy(name, judge.evaluation(plan), judge.pool_bytes(plan), judge.waits(plan)) for name, plan in plans]
     keys = [("as it is", rank) for rank in evaluator.ranks]
     found = evaluator.evaluate(study.config, keys, machine=SLOWER)
     pools, waits = evaluator.with_fragments_bytes(study.config, keys), evaluator.waits(study.config, keys, SLOWER)
-    rows.append(_row(phrase("the YAML as it is"), planned, found, pools, waits, nothing))
-    head = (
-        phrase("strategy"),
-        phrase("fits"),
-        phrase("used peak"),
-        phrase("with fragments"),
-        phrase("host"),
-        phrase("moved"),
-        phrase("stalls ms"),
-        phrase("bubbles ms"),
-        phrase("step ms"),
-        phrase("change"),
-    )
-    shown = [column for column in range(len(head)) if column != _BUBBLES or len(evaluator.ranks) > 1]
-    return PrintedTable(
-        tuple(head[column] for column in shown),
-        [tuple(row[column] for column in shown) for row in rows],
-        frozenset({phrase("strategy"), phrase("fits")}),
-    )
+    told.append(strategy(phrase("the YAML as it is"), found, pools, waits))
+    return table(_strategies(len(evaluator.ranks)), told)
 
 
-def _row(
-    name: str, planned: Planned, found: Evaluation, pools: Sequence[int], waits: Waits, nothing: Evaluation
-) -> tuple[str, ...]:
-    judge = planned.judge
-    fits = not judge.limits.over_bytes(pools) and not judge.host_over_bytes(found) and not found.crashes
-    return (
-        name,
-        phrase("yes") if fits else phrase("no"),
-        show_bytes(max(rank.used_peak_bytes for rank in found.ranks)),
-        show_bytes(max(pools)),
-        show_bytes(judge.host_bytes(found)),
-        show_bytes(found.moved_bytes),
-        f"{max(waits.stall_us) / 1000:.3f}",
-        f"{max(waits.bubble_us) / 1000:.3f}",
-        f"{found.step_us / 1000:.3f}",
-        f"{100 * (found.step_us / nothing.step_us - 1):+.2f}%",
-    )
+def entries(planned: Planned) -> list[plan_told.Entry]:
+    return [
+        plan_told.Entry(
+            path=item.atom.path,
+            prefetch=_prefetch(item.atom),
+            layers=item.layers,
+            saved_bytes=item.saved_bytes,
+            cost_us=item.cost_us,
+            moved_bytes=item.moved_bytes,
+        )
+        for item in planned.worth
+    ]
 
 
-def worth(planned: Planned) -> PrintedTable:
-    """What each entry is there for."""
-    return PrintedTable(
-        (phrase("entry"), phrase("layers"), phrase("saves"), phrase("costs ms"), phrase("moves")),
-        [
-            (
-                _entry(item.atom),
-                ",".join(runs(item.layers)),
-                show_bytes(item.saved_bytes),
-                f"{item.cost_us / 1000:+.3f}",
-                show_bytes(item.moved_bytes),
-            )
-            for item in planned.worth
-        ],
-        frozenset({phrase("entry"), phrase("layers")}),
-    )
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Rank:
+    """One rank under the plan. ``most_bytes``: what its pool may take."""
+
+    rank: int
+    stage: int
+    memory: RankMemory
+    pool_bytes: int
+    workspace_bytes: int
+    most_bytes: int
+    stall_us: float
+    bubble_us: float
+
+
+_RANKS: tuple[Column[_Rank], ...] = (
+    count(phrase("rank"), lambda item: item.rank, "rank"),
+    count(phrase("stage"), lambda item: item.stage, "stage"),
+    size(phrase("used peak"), lambda item: item.memory.used_peak_bytes, "used_peak_bytes"),
+    size(phrase("with fragments"), lambda item: item.pool_bytes, "with_fragments_peak_bytes"),
+    size(phrase("workspace at most"), lambda item: item.workspace_bytes, "workspace_bytes"),
+    size(phrase("may take"), lambda item: item.most_bytes),
+    size(phrase("host"), lambda item: item.memory.host_peak_bytes, "host_peak_bytes"),
+    Column(key="moved_bytes_per_step", value=lambda item: item.memory.moved_bytes),
+    Column(key="recomputed_kernels_per_step", value=lambda item: item.memory.recomputed),
+    Column(key="stall_us_slower_link", value=lambda item: item.stall_us),
+    Column(key="bubble_us_slower_link", value=lambda item: item.bubble_us),
+)
+
+
+def _ranks(planned: Planned) -> Iterator[_Rank]:
+    judge, chosen = planned.judge, planned.chosen
+    waits = judge.waits(chosen.plan)
+    for (rank, stage), memory, pool, workspace, most, stall_us, bubble_us in zip(
+        judge.evaluator.ranks,
+        chosen.found.ranks,
+        judge.pool_bytes(chosen.plan),
+        judge.limits.workspace_bytes,
+        judge.limits.pool_bytes,
+        waits.stall_us,
+        waits.bubble_us,
+        strict=True,
+    ):
+        yield _Rank(
+            rank=rank,
+            stage=stage,
+            memory=memory,
+            pool_bytes=pool,
+            workspace_bytes=workspace,
+            most_bytes=most,
+            stall_us=stall_us,
+            bubble_us=bubble_us,
+        )
 
 
 def stages(planned: Planned) -> PrintedTable:
     """Each rank under the plan."""
-    judge, chosen = planned.judge, planned.chosen
-    pools = judge.pool_bytes(chosen.plan)
-    return PrintedTable(
-        (
-            phrase("rank"),
-            phrase("stage"),
-            phrase("used peak"),
-            phrase("with fragments"),
-            phrase("workspace at most"),
-            phrase("may take"),
-            phrase("host"),
-        ),
-        [
-            (
-                str(rank),
-                str(stage),
-                show_bytes(memory.used_peak_bytes),
-                show_bytes(pool),
-                show_bytes(workspace),
-                show_bytes(most),
-                show_bytes(memory.host_peak_bytes),
-            )
-            for (rank, stage), memory, pool, workspace, most in zip(
-                judge.evaluator.ranks,
-                chosen.found.ranks,
-                pools,
-                judge.limits.workspace_bytes,
-                judge.limits.pool_bytes,
-                strict=True,
-            )
-        ],
-        frozenset(),
-    )
+    return table(_RANKS, _ranks(planned))
 
 
 def confirmation(found: Sequence[ConfirmedRank]) -> PrintedTable:
     """Predicted and true, by rank."""
-    return PrintedTable(
-        (
-            phrase("rank"),
-            phrase("used peak, predicted"),
-            phrase("true"),
-            phrase("off by"),
-            phrase("with fragments, predicted"),
-            phrase("true"),
-            phrase("fits"),
-        ),
-        [
-            (
-                str(item.rank),
-                show_bytes(item.predicted_used_bytes),
-                show_bytes(item.used_bytes),
-                f"{100 * item.error:+.3f}%",
-                show_bytes(item.predicted_pool_bytes),
-                show_bytes(item.pool_bytes) if item.is_placed else "-",
-                phrase("yes") if item.fits else phrase("no"),
-            )
-            for item in found
-        ],
-        frozenset({phrase("fits")}),
-    )
+    return table(plan_told.CONFIRMED, found)
+
+
+def order_line(planned: Planned) -> Iterator[str]:
+    """By which order of launches memory was told, where more was asked than whether anything is needed."""
+    judge = planned.judge
+    if not judge.settled:
+        return
+    if all(trace.launch_graph is None for trace in judge.evaluator.traces):
+        yield phrase(
+            "memory is told by the order of launches in the run of the trace, which did not keep MindSpore's graph; "
+            "`--confirm` shows the true run"
+        )
+    else:
+        yield phrase(
+            "memory of the plan, and of those near it, is told in MindSpore's own order of launches; other plans were "
+            "judged by the order in the run of the trace"
+        )
 
 
 def link_line(planned: Planned, slower_link: float) -> str:
     """What a slower link does to the plan, and how sure its time is."""
     step = planned.judge.nominal(planned.chosen.plan)
-    return phrase(
-        "with the host link as told a step of the plan is estimated at {nominal}; with one {share:.0%} slower at "
-        "{slower:.3f} ms; strategies share what is uncertain of their kernels, so that their differences are surer",
-        nominal=show_range(step.us, step.low_us, step.high_us),
-        slower=planned.chosen.found.step_us / 1000,
-        share=slower_link,
-    )
+    nominal = show_range(step.us, step.low_us, step.high_us)
+    return plan_told.link_line(nominal, planned.chosen.found.step_us, slower_link)
 
 
 def as_record(
@@ -235,7 +219,7 @@ def as_record(
 ) -> dict[str, Any]:
     """The JSON form. Bytes as whole numbers, times in microseconds. ``text``: the YAML with the plan."""
     judge, chosen = planned.judge, planned.chosen
-    waits, step = judge.waits(chosen.plan), judge.nominal(chosen.plan)
+    step = judge.nominal(chosen.plan)
     try:
         config = judge.written(chosen.plan)
     except CannotCompact:
@@ -257,41 +241,8 @@ def as_record(
             "none": nothing.found.step_us,
         },
         "slower_link": slower_link,
-        "ranks": [
-            {
-                "rank": rank,
-                "stage": stage,
-                "used_peak_bytes": memory.used_peak_bytes,
-                "with_fragments_peak_bytes": pool,
-                "workspace_bytes": workspace,
-                "host_peak_bytes": memory.host_peak_bytes,
-                "moved_bytes_per_step": memory.moved_bytes,
-                "recomputed_kernels_per_step": memory.recomputed,
-                "stall_us_slower_link": stall_us,
-                "bubble_us_slower_link": bubble_us,
-            }
-            for (rank, stage), memory, pool, workspace, stall_us, bubble_us in zip(
-                judge.evaluator.ranks,
-                chosen.found.ranks,
-                judge.pool_bytes(chosen.plan),
-                judge.limits.workspace_bytes,
-                waits.stall_us,
-                waits.bubble_us,
-                strict=True,
-            )
-        ],
-        "entries": [
-            {
-                "kind": item.atom.kind,
-                "operator": item.atom.path,
-                "backward_prefetch": item.atom.prefetch or None,
-                "layers": list(item.layers),
-                "saved_bytes": item.saved_bytes,
-                "cost_us": item.cost_us,
-                "moved_bytes_per_step": item.moved_bytes,
-            }
-            for item in planned.worth
-        ],
+        "ranks": [record(_RANKS, rank) for rank in _ranks(planned)],
+        "entries": plan_told.entry_records(entries(planned), "backward_prefetch"),
         "simple": [
             {
                 "strategy": show(name),
@@ -302,15 +253,7 @@ def as_record(
             }
             for name, scored in planned.simple.items()
         ],
-        "confirmed": [
-            {
-                "rank": item.rank,
-                "used_peak_bytes": item.used_bytes,
-                "with_fragments_peak_bytes": item.pool_bytes if item.is_placed else None,
-                "fits": item.fits,
-            }
-            for item in confirmed
-        ],
+        "confirmed": [record(plan_told.CONFIRMED, item) for item in confirmed],
         "other_layout": None
         if deal is None
         else {"layers": list(deal.counts), "offset": list(deal.offset), "step_change": deal.change},
@@ -320,17 +263,10 @@ def as_record(
     }
 
 
-def _entry(atom: Atom) -> str:
-    what = atom.path or phrase("whole layers")
-    if atom.kind == "recompute":
-        return phrase("recompute {operator}", operator=what)
-    return phrase("swap {operator}, prefetch {prefetch}", operator=what, prefetch=atom.prefetch)
+def _prefetch(atom: Atom) -> int | None:
+    return atom.prefetch if atom.kind == "swap" else None
 
 
 def _in_words(chosen: Scored, atom: Atom) -> str:
     layers = [index for index, mode in enumerate(chosen.plan) if atom in mode]
-    if len(layers) == len(chosen.plan):
-        return phrase("{entry}, in all layers", entry=_entry(atom))
-    if len(layers) == 1:
-        return phrase("{entry}, in layer {layer}", entry=_entry(atom), layer=layers[0])
-    return phrase("{entry}, in layers {layers}", entry=_entry(atom), layers=",".join(runs(layers)))
+    return plan_told.in_layers(plan_told.entry(atom.path, _prefetch(atom)), layers, len(chosen.plan))

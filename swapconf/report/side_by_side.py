@@ -10,7 +10,7 @@ from swapconf.compare.variant import ComparedFigure, FigureUnit, PipelineFigures
 from swapconf.memory.advice import advice
 from swapconf.memory.peak import PeakPart
 from swapconf.memory.peak import as_record as peak_record
-from swapconf.report.memory_tables import PrintedTable
+from swapconf.words.columns import PrintedTable
 from swapconf.words.phrases import joined, phrase, show
 from swapconf.words.units import show_bytes
 

@@ -22,7 +22,7 @@ from swapconf.config.yaml_text import format_config
 from swapconf.decide.log_lines import lines as strategy_lines
 from swapconf.dryrun import DryRunError, child, judge, memory_log, rank_order, report_cache
 from swapconf.dryrun.launch import Ending, Finished
-from swapconf.dryrun.outcome import as_record
+from swapconf.dryrun.report_record import as_record
 from swapconf.dryrun.shim import cache as shim_cache
 from swapconf.files import log_folder
 from swapconf.memory import view

@@ -18,8 +18,9 @@ from swapconf.cli.main import main
 from swapconf.config.cluster import Cluster
 from swapconf.dryrun import environment, fan_out
 from swapconf.dryrun.cluster import cluster_view
-from swapconf.dryrun.outcome import RankOutcome, RankReport, as_record
+from swapconf.dryrun.outcome import RankOutcome, RankReport
 from swapconf.dryrun.rank_order import RankOrder
+from swapconf.dryrun.report_record import as_record
 from swapconf.dryrun.verdict import _remedy
 from swapconf.memory.cluster_view import ClusterView, HostRow, RankRow, hosts
 from swapconf.memory.whole_device import Beside, PartName, exact

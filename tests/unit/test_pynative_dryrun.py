@@ -14,13 +14,14 @@ from swapconf.config.yaml_document import parse
 from swapconf.dryrun import came_to
 from swapconf.dryrun.fold.folded import rehearse
 from swapconf.dryrun.job import Folder
-from swapconf.dryrun.outcome import RankOutcome, RankReport, as_record, origin
+from swapconf.dryrun.outcome import RankOutcome, RankReport, origin
 from swapconf.dryrun.pynative.columns import columns
 from swapconf.dryrun.pynative.hyper_parallel_stand_in.mesh import DeviceMesh
 from swapconf.dryrun.pynative.layer_cells import layers_of
 from swapconf.dryrun.pynative.refusals import RULE, refusals, told_of_all_cards, told_of_one_card
 from swapconf.dryrun.pynative.training import STEPS, leave_out
 from swapconf.dryrun.rank_order import RankOrder, cluster_of
+from swapconf.dryrun.report_record import as_record
 from swapconf.study.study import Study, study_document
 from swapconf.upstream.facts import Versions
 from swapconf.words.findings import Severity

@@ -10,8 +10,9 @@ from swapconf.cli.dryrun import _print
 from swapconf.config.cluster import Cluster
 from swapconf.config.yaml_document import parse
 from swapconf.dryrun import report_cache
-from swapconf.dryrun.outcome import LayerMoves, LayerRecomputes, RankOutcome, RankReport, as_record
+from swapconf.dryrun.outcome import LayerMoves, LayerRecomputes, RankOutcome, RankReport
 from swapconf.dryrun.rank_order import RankOrder, cluster_of, ranks_of
+from swapconf.dryrun.report_record import as_record
 from swapconf.words.findings import Finding, Origin, Severity
 from swapconf.words.phrases import joined, phrase, plural, show
 from tests.unit.test_peak import LOSS

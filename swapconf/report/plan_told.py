@@ -1,0 +1,152 @@
+"""What is told of a plan in both modes, graph and PyNative: its lines, and the columns of its tables and records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from swapconf.memory.advice import advice, peak_line
+from swapconf.memory.holders import peak
+from swapconf.plan.confirmed import ConfirmedRank
+from swapconf.plan.limits import Limits
+from swapconf.trace.trace import Trace
+from swapconf.words.columns import Column, PrintedTable, count, milliseconds, record, size, table, words
+from swapconf.words.phrases import phrase
+from swapconf.words.units import runs, show_bytes
+
+ENDED_EARLY = phrase("the search was ended early; this is the best until then")
+
+
+# --- lines ------------------------------------------------------------------------------------------------------------
+
+
+def comment(budget: str, needs: str, step: str, hardware: str, slower_us: float, slower_link: float) -> str:
+    """What stands above a plan in the YAML; in English, as the file may be read by anybody."""
+    return (
+        f"planned by swapconf for {budget} a card: needs {needs}, {step} on {hardware} (estimated; "
+        f"{slower_us / 1000:.1f} ms with a host link {slower_link:.0%} slower)"
+    )
+
+
+def room_line(limits: Limits) -> Iterator[str]:
+    """Where a card has less left than the budget."""
+    if limits.usable_bytes < limits.budget_bytes:
+        yield phrase(
+            "beside all else that it may hold a card has {room} left, less than the budget of {budget}",
+            room=show_bytes(limits.usable_bytes),
+            budget=show_bytes(limits.budget_bytes),
+        )
+
+
+def not_needed(needed_bytes: int, limits: Limits) -> str:
+    return phrase(
+        "nothing is needed: without swap and recompute each card holds at most {needed} of {budget}",
+        needed=show_bytes(needed_bytes),
+        budget=show_bytes(limits.usable_bytes),
+    )
+
+
+def nothing_fits(needed_bytes: int, limits: Limits, traces: Iterable[tuple[int, Trace]]) -> Iterator[str]:
+    """``traces``: with their ranks; what holds the memory of each is told."""
+    yield phrase(
+        "no plan that was tried fits in {budget}; the lowest needs {needed}",
+        budget=show_bytes(limits.usable_bytes),
+        needed=show_bytes(needed_bytes),
+    )
+    for rank, trace in traces:
+        held = peak(trace)
+        yield phrase("rank {rank}: {held}", rank=rank, held=advice(held) or peak_line(held))
+
+
+def link_line(nominal: str, slower_us: float, slower_link: float) -> str:
+    """What a slower link does to the plan, and how sure its time is. ``nominal``: the step with the link as told."""
+    return phrase(
+        "with the host link as told a step of the plan is estimated at {nominal}; with one {share:.0%} slower at "
+        "{slower:.3f} ms; strategies share what is uncertain of their kernels, so that their differences are surer",
+        nominal=nominal,
+        slower=slower_us / 1000,
+        share=slower_link,
+    )
+
+
+def entry(path: str, prefetch: int | None) -> str:
+    """``path``: "" for whole layers. ``prefetch``: None for a recompute."""
+    what = path or phrase("whole layers")
+    if prefetch is None:
+        return phrase("recompute {operator}", operator=what)
+    return phrase("swap {operator}, prefetch {prefetch}", operator=what, prefetch=prefetch)
+
+
+def in_layers(told: str, layers: Sequence[int], num_layers: int) -> str:
+    """An entry, and the layers that it is for."""
+    if len(layers) == num_layers:
+        return phrase("{entry}, in all layers", entry=told)
+    if len(layers) == 1:
+        return phrase("{entry}, in layer {layer}", entry=told, layer=layers[0])
+    return phrase("{entry}, in layers {layers}", entry=told, layers=",".join(runs(layers)))
+
+
+# --- columns ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Entry:
+    """One entry of a plan, and what it is worth. ``path``: "" for whole layers; ``prefetch``: None for a recompute."""
+
+    path: str
+    prefetch: int | None
+    layers: tuple[int, ...]
+    saved_bytes: int
+    cost_us: float
+    moved_bytes: int
+
+
+def _entries(prefetch_key: str) -> tuple[Column[Entry], ...]:
+    """``prefetch_key``: what the YAML calls a prefetch."""
+    return (
+        Column(key="kind", value=lambda item: "recompute" if item.prefetch is None else "swap"),
+        Column(key="operator", value=lambda item: item.path),
+        Column(key=prefetch_key, value=lambda item: item.prefetch),
+        words(phrase("entry"), lambda item: entry(item.path, item.prefetch)),
+        Column(
+            title=phrase("layers"),
+            shown=lambda item: ",".join(runs(item.layers)),
+            key="layers",
+            value=lambda item: list(item.layers),
+            in_words=True,
+        ),
+        size(phrase("saves"), lambda item: item.saved_bytes, "saved_bytes"),
+        milliseconds(phrase("costs ms"), lambda item: item.cost_us, "cost_us", "+.3f"),
+        size(phrase("moves"), lambda item: item.moved_bytes, "moved_bytes_per_step"),
+    )
+
+
+def worth(entries: Sequence[Entry]) -> PrintedTable:
+    """What each entry is there for."""
+    return table(_entries(""), entries)
+
+
+def entry_records(entries: Sequence[Entry], prefetch_key: str) -> list[dict[str, Any]]:
+    return [record(_entries(prefetch_key), item) for item in entries]
+
+
+def yes_no(is_so: bool) -> str:
+    return phrase("yes") if is_so else phrase("no")
+
+
+CONFIRMED: tuple[Column[ConfirmedRank], ...] = (
+    count(phrase("rank"), lambda item: item.rank, "rank"),
+    size(phrase("used peak, predicted"), lambda item: item.predicted_used_bytes),
+    size(phrase("true"), lambda item: item.used_bytes, "used_peak_bytes"),
+    Column(title=phrase("off by"), shown=lambda item: f"{100 * item.error:+.3f}%"),
+    size(phrase("with fragments, predicted"), lambda item: item.predicted_pool_bytes),
+    size(phrase("true"), lambda item: item.pool_bytes if item.is_placed else None, "with_fragments_peak_bytes"),
+    Column(
+        title=phrase("fits"),
+        shown=lambda item: yes_no(item.fits),
+        key="fits",
+        value=lambda item: item.fits,
+        in_words=True,
+    ),
+)
