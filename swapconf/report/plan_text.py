@@ -256,6 +256,7 @@ def as_record(
             "plan_slower_link": chosen.found.step_us,
             "none": nothing.found.step_us,
         },
+        "share": {origin.value: part for origin, part in step.share.items()},
         "slower_link": slower_link,
         "ranks": [
             {
