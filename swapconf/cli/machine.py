@@ -137,6 +137,11 @@ def shares(by_origin: Mapping[FigureOrigin, float]) -> str:
     )
 
 
+def known_line(by_origin: Mapping[FigureOrigin, float]) -> str:
+    """How the times of a step are known that is told without it."""
+    return phrase("times of kernels: {shares}", shares=shares(by_origin))
+
+
 def print_assumed(machine: Machine) -> None:
     """What is not publicly known of the card."""
     if machine.hardware.assumed:

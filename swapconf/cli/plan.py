@@ -14,7 +14,7 @@ from swapconf.cli.child_options import DASK, JOBS, TIMEOUT, RunOptions, fold_opt
 from swapconf.cli.common import EXIT_ERRORS, as_one, format_option, go_on, say, set_option
 from swapconf.cli.complete import FILE
 from swapconf.cli.help import Command
-from swapconf.cli.machine import MachineOptions, machine_options, print_assumed
+from swapconf.cli.machine import MachineOptions, known_line, machine_options, print_assumed
 from swapconf.cli.numbers import Number
 from swapconf.cli.outputs import html_option
 from swapconf.cli.planning import Made, PlanOptions, judge_of_yaml, planned
@@ -197,6 +197,7 @@ def _print(made: Made, study: Study, machine: MachineOptions, slower_link: float
     for line in plan_text.verdict_lines(found, study):
         say(line, bold=True)
     say(plan_text.link_line(found, slower_link))
+    say(known_line(found.judge.nominal(found.chosen.plan).share))
     say(found.judge.evaluator.origin)
     for line in plan_text.order_line(found):
         say(line)

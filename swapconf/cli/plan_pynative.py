@@ -13,7 +13,7 @@ import click
 
 from swapconf.cli.cluster import cards_told
 from swapconf.cli.common import print_findings, say
-from swapconf.cli.machine import MachineOptions, print_assumed
+from swapconf.cli.machine import MachineOptions, known_line, print_assumed
 from swapconf.cli.planning import NEEDS_MORE, ROUNDS, PlanOptions, Written, baselines, rewritten, run_plan
 from swapconf.cli.progress import Progress
 from swapconf.words.phrases import mark, phrase
@@ -158,6 +158,7 @@ def show(file: str, made: NativeMade, options: MachineOptions, slower_link: floa
     for line in native_plan_text.verdict_lines(found):
         say(line, bold=True)
     say(native_plan_text.link_line(found, slower_link))
+    say(known_line(found.judge.times.shares()))
     say(native_plan_text.ORIGIN)
     print_assumed(options.load())
     print_rows(*native_plan_text.strategies(found))

@@ -155,6 +155,7 @@ def as_record(
             "plan_slower_link": score.time.step_us,
             "none": judge.time(uniform(judge, KEEP)).step_us,
         },
+        "share": {origin.value: part for origin, part in judge.times.shares().items()},
         "slower_link": slower_link,
         "ranks": [
             {

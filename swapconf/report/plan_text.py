@@ -240,6 +240,7 @@ def as_record(
             "plan_slower_link": chosen.found.step_us,
             "none": nothing.found.step_us,
         },
+        "share": {origin.value: part for origin, part in step.share.items()},
         "slower_link": slower_link,
         "ranks": [record(_RANKS, rank) for rank in _ranks(planned)],
         "entries": plan_told.entry_records(entries(planned), "backward_prefetch"),

@@ -69,25 +69,32 @@ def calibrated(
     for item in samples(kernels, hardware):
         of_kind[item.kind].append(item)
     trials = {kind: tried(mine, hardware) for kind, mine in sorted(of_kind.items())}
-    taken = [kind for kind, trial in trials.items() if trial.verdict is Verdict.TAKEN]
-    by_time = sorted(taken, key=lambda kind: -sum(item.us for item in of_kind[kind]))
-    new = {kind: fitted(of_kind[kind], hardware.fits[trials[kind].family], source) for kind in by_time[:MOST_KINDS]}
-    kinds = {**new, **{kind: fit for kind, fit in hardware.kinds.items() if kind not in new}}
+    families = {trial.family for trial in trials.values()}
     link = link_gbps(copies)
     figures = {name: hardware.figures[name] for name in FIGURES if name not in hardware.assumed}
     if link is not None:
         figures[LINK] = Figure(value=float(f"{link:.4g}"), source=source)
-    families = {mine[0].family for mine in of_kind.values()}
     return Calibration(
         figures={name: figures[name] for name in FIGURES if name in figures},
         card={name: hardware.card[name] for name in CARD_FIGURES if name not in hardware.assumed_of_card},
         fits={family: fit for family, fit in hardware.fits.items() if fit.is_own},
-        kinds=dict(sorted(list(kinds.items())[:MOST_KINDS])),
+        kinds=_kinds(of_kind, trials, hardware, source),
         seen=hardware.seen.with_later(seen_of(filter(computes, kernels))),
         trials=trials,
         unseen=tuple(family for family in FAMILIES if family not in families),
         link_gbps=link,
     )
+
+
+def _kinds(
+    of_kind: Mapping[str, Sequence[Sample]], trials: Mapping[str, Trial], hardware: Hardware, source: str
+) -> dict[str, Fit]:
+    """Those that are taken, and what was one's own before; of too many those that take longest."""
+    taken = [kind for kind, trial in trials.items() if trial.verdict is Verdict.TAKEN]
+    by_time = sorted(taken, key=lambda kind: -sum(item.us for item in of_kind[kind]))
+    new = {kind: fitted(of_kind[kind], hardware.fits[trials[kind].family], source) for kind in by_time}
+    kinds = {**new, **{kind: fit for kind, fit in hardware.kinds.items() if kind not in new}}
+    return dict(sorted(list(kinds.items())[:MOST_KINDS]))
 
 
 def link_gbps(copies: Sequence[MeasuredCopy]) -> float | None:

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from swapconf.timing.cost import Fit, Hardware, Terms
 from swapconf.timing.families import kind_of, measured_terms
-from swapconf.timing.hardware_names import LEAST_EFFICIENCY, MOST_EFFICIENCY, MOST_US
+from swapconf.timing.hardware_names import LEAST_EFFICIENCY, MOST_EFFICIENCY, MOST_KERNEL_US, MOST_US
 from swapconf.timing.measurements import MeasuredKernel
 from swapconf.timing.seen import LEAST_US
 from swapconf.upstream.device_kernels import plain
@@ -132,8 +132,8 @@ def fitted(mine: Sequence[Sample], public: Fit, source: str) -> Fit:
         kernels=len(mine),
         source=source,
         is_own=True,
-        least_us=min(before),
-        most_us=max(before),
+        least_us=min(*before, MOST_KERNEL_US),
+        most_us=min(max(before), MOST_KERNEL_US),
     )
 
 

@@ -11,6 +11,7 @@ LEAST_FIGURE, MOST_FIGURE = 1e-3, 1e9
 
 # of a family of kernels, see `swapconf.timing.fit`
 LEAST_EFFICIENCY, MOST_EFFICIENCY = 1e-4, 1e3
+MOST_KERNEL_US = 1e9
 MOST_US = 1e6  # of a floor; also how many times what is estimated a kernel may take
 
 

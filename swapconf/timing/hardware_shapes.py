@@ -15,11 +15,12 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from swapconf.timing.hardware_names import MOST_KERNEL_US
 from swapconf.timing.seen import Seen, SeenShape, Tensors
 from swapconf.trace.trace import Tensor
 
 BETWEEN = "; "
-MOST_NAME, MOST_TEXT, MOST_US = 200, 20_000, 1e9  # as the schema has them
+MOST_NAME, MOST_TEXT = 200, 20_000  # as the schema has them
 _TENSOR = re.compile(r"([A-Za-z0-9_]*)\[((?:[0-9]{1,16}(?:,[0-9]{1,16})*)?)\](?: ([A-Za-z0-9_:.]{1,40}))?")
 _TENSORS = re.compile(rf"{_TENSOR.pattern}(?:{BETWEEN}{_TENSOR.pattern})*")
 
@@ -64,7 +65,7 @@ def _can_be_told(shape: SeenShape) -> bool:
     texts = [_text(tensors, names) for tensors, names in zip((shape.inputs, shape.outputs), shape.formats, strict=True)]
     return (
         all(0 < len(name) <= MOST_NAME for name in shape.names)
-        and shape.us <= MOST_US
+        and shape.us <= MOST_KERNEL_US
         and all(len(text) <= MOST_TEXT and (not text or _TENSORS.fullmatch(text)) for text in texts)
     )
 

@@ -283,7 +283,7 @@ def calibrated_kernels(data: bytes) -> None:
     kernels = told(kernel_details.read, file_of(data, "kernel_details.csv"))
     if kernels is not None:
         found = calibration.calibrated(kernels, (), hardware.load("ascend_910b2"), "fuzz")
-        made = hardware.as_data("fuzz", found.figures, found.fits)
+        made = hardware.as_data("fuzz", found.figures, found.fits, found.card, found.kinds, found.seen)
         hardware.read(file_of(json.dumps(made).encode(), "card.json"))
 
 

@@ -49,6 +49,24 @@ def test_a_plan_fits_its_budget_and_is_not_slower_than_what_is_simple(config: Pa
     assert 0.5 * step["plan"] < step["plan_low"] < step["plan"] < step["plan_high"] < 2 * step["plan"]
 
 
+def test_a_plan_tells_how_the_times_of_its_kernels_are_known(config: Path, tmp_path: Path) -> None:
+    """As a profile of one product of the trace measured it, and as was estimated before."""
+    profile, card = tmp_path / "kernel_details.csv", tmp_path / "mine.json"
+    profile.write_text(
+        "Name,Type,Duration(us),Input Shapes,Input Data Types,Output Shapes,Output Data Types\n"
+        'x,MatMulV3,900,"""4096,512;128,512""",DT_BF16;DT_BF16,"""4096,128""",DT_BF16\n'
+    )
+    assert (
+        CliRunner().invoke(main, ["calibrate", str(profile), "--hardware", "ascend_910b2", "-o", str(card)]).exit_code
+        == 0
+    )
+    shares = record(config, "--budget", "322MB", "--hardware", str(card))["share"]
+    assert set(shares) == {"measured", "estimated"}
+    assert 0.02 < shares["measured"] < 0.98
+    result = plan(config, "--budget", "322MB", "--hardware", str(card))
+    assert f"times of kernels: measured {shares['measured']:.0%}, estimated {shares['estimated']:.0%}" in result.stdout
+
+
 def test_a_plan_is_written_into_the_yaml_and_all_else_stays(config: Path) -> None:
     before = config.read_text()
     assert plan(config, "--budget", "322MB", "--write").exit_code == 0

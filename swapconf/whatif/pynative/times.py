@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from swapconf.timing.cost import GIGA, Costs, Machine
+from swapconf.timing.cost import GIGA, Costs, FigureOrigin, Machine
 from swapconf.timing.costing import Signature, Workload, costs
 from swapconf.trace.marks import NO_KERNELS
 from swapconf.trace.trace import Task, Trace
@@ -56,6 +56,10 @@ class NativeTimes:
     def range_us(self, step_us: float) -> tuple[float, float]:
         """What a step may take that is estimated so: from many fast kernels to many slow ones."""
         return self._costs.range_of(step_us)
+
+    def shares(self) -> dict[FigureOrigin, float]:
+        """How the times of all kernels are known."""
+        return self._costs.shares()
 
     def time(self, parts: Parts, link_gbps: float) -> NativeTime:
         """``link_gbps``: of one card to its host, in one direction, 10^9 bytes a second."""
