@@ -76,7 +76,6 @@ def test_what_does_nothing_is_told_with_what_it_needs(text: str, sizes: str, why
         (parallel("micro_batch_num: 1"), ""),
         (parallel("pipeline_stage: several, micro_batch_num: 2"), ""),
         (parallel("pipeline_stage: 1", ACCUMULATED), ""),
-        (parallel(TENSORS, SPLIT), ""),
         (parallel(f"{TENSORS}, context_parallel: 2, context_parallel_algo: hybrid_cp, ulysses_degree_in_cp: 2"), ""),
         (parallel("context_parallel_algo: colossalai_cp, optimizer_shard: False, seq_split_num: 1"), ""),
         (
@@ -130,6 +129,12 @@ def test_in_prediction_one_note_says_that_nothing_is_recomputed(mode: str) -> No
     (finding,) = told(text)
     assert (finding.severity, finding.origin.path) == (Severity.NOTE, "recompute_config.recompute")
     assert told(text.replace("recompute: True", "recompute: False")) == []
+
+
+def test_what_counts_until_swap_is_switched_on_is_a_note() -> None:
+    (finding,) = told(parallel(TENSORS, SPLIT))
+    assert (finding.severity, finding.origin.path) == (Severity.NOTE, "micro_batch_interleave_num")
+    assert "counts here" in finding.message
 
 
 def test_long_values_are_cut() -> None:

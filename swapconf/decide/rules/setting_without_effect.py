@@ -4,8 +4,9 @@ A warning where the step, the layout or the determinism of the training becomes 
 ``micro_batch_num`` without stages: the batch is that much smaller. Else a note. The settings, what each needs, and the
 lines of mindformers that say so are a table, swapconf/upstream/conditional.py. ``micro_batch_interleave_num`` lets the
 communication of one half of a batch run beside the computation of the other: MindSpore does so for 2, with
-``model_parallel``, and in no model that is lazily inlined, as with stages, gradient accumulation or swap. In a YAML for
-prediction (``run_mode: predict``) nothing is swapped or recomputed, as nothing is differentiated.
+``model_parallel``, and in no model that is lazily inlined, as with stages, gradient accumulation or swap; a note says
+so where it counts, too. In a YAML for prediction (``run_mode: predict``) nothing is swapped or recomputed, as nothing
+is differentiated.
 
 Fails: ``parallel_config: {pipeline_stage: 1, micro_batch_num: 16}``.
 Passes: ``parallel_config: {pipeline_stage: 2, micro_batch_num: 16}``.
@@ -29,7 +30,7 @@ _ASKING = ("predict", "eval")  # run modes without a gradient
 
 
 class _Void(NamedTuple):
-    """``need``: the first that does not hold, None where lazy inline is in the way."""
+    """``need``: the first that does not hold, None where lazy inline is in the way, or would be."""
 
     entry: Conditional
     path: str
@@ -47,7 +48,8 @@ def check(case: Case) -> Iterator[Finding]:
         together = void.need if void.need is not None and void.need.path == ("use_parallel",) else void.path
         groups.setdefault(together, []).append(void)
     for group in groups.values():
-        yield _finding(case, group)
+        counts = group[0].need is None and not lazily_inlined(case.config, case.versions)
+        yield _counts_yet(case, group[0]) if counts else _finding(case, group)
 
 
 def _voids(case: Case) -> Iterator[_Void]:
@@ -63,7 +65,7 @@ def _voids(case: Case) -> Iterator[_Void]:
         failed = next((need for need in entry.needs if not need.holds(given)), None)
         if failed is not None:
             yield _Void(entry, path, failed)
-        elif not entry.lazily_inlined and lazily_inlined(case.config, case.versions):
+        elif not entry.lazily_inlined:
             yield _Void(entry, path, None)
 
 
@@ -84,6 +86,22 @@ def _finding(case: Case, group: Sequence[_Void]) -> Finding:
             "{settings}: no effect; {why} ({source})", settings=settings, why=_why(case, first), source=_source(first)
         ),
         phrase(first.entry.hint),
+    )
+
+
+def _counts_yet(case: Case, void: _Void) -> Finding:
+    return finding(
+        RULE,
+        Severity.NOTE,
+        case.config.origin(void.path),
+        phrase(
+            "`{key}: {value}` counts here, and no longer with swap, stages or gradient accumulation, as layers are "
+            "lazily inlined then ({source})",
+            key=void.path,
+            value=case.config.given[void.path],
+            source=_source(void),
+        ),
+        phrase("nothing to do as long as it is so"),
     )
 
 
