@@ -59,7 +59,7 @@ def _rows(log: RunLog, first: Ending) -> Iterator[tuple[str, str]]:
     if why := reasons(first):
         yield phrase("why"), why
     if after := after_text(first.after, first.is_over):
-        yield phrase("after"), after
+        yield phrase("done before"), after
     if others := joined("; ", [*beside(log.endings[1:]), *_suspects(log, first)]):
         yield phrase("also"), others
     yield phrase("said"), first.text
@@ -148,14 +148,11 @@ def of_memory(log: RunLog, ending: Ending) -> str:
     peaks = (found for rank, found in log.figures if rank == ending.rank and found.limit and found.used_peak)
     if (found := next(peaks, None)) is not None and not list(impossible(found)):
         return phrase(
-            "it is not memory: {peak} of {limit} were in use at most; swap and recompute did not cause it, and do not "
-            "help",
+            "it is not memory: {peak} of {limit} were in use at most; to use less, by swap or recompute, does not help",
             peak=show_bytes(found.used_peak),
             limit=show_bytes(found.limit),
         )
-    return phrase(
-        "it is not memory: no allocation failed; swap and recompute did not cause it by memory, and do not help"
-    )
+    return phrase("it is not memory: no allocation failed; to use less of it, by swap or recompute, does not help")
 
 
 def beside(endings: Sequence[Ending]) -> Iterator[str]:

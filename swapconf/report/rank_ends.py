@@ -29,7 +29,7 @@ def rank_ends(log: RunLog, folder: Path) -> Iterator[RankEnd]:
         yield RankEnd(
             rank=first.rank,
             what=_in_words(first),
-            hint=phrase("neither memory nor what was decided ended it; {hint}", hint=hint)
+            hint=phrase("it is not memory, as no allocation failed; {hint}", hint=hint)
             if first.family.role is Role.CAUSE and not first.family.is_of_host_memory
             else hint,
             origin=Origin(file=str(first.path), line=first.line),

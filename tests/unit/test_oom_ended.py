@@ -159,7 +159,7 @@ def test_a_kernel_that_failed_is_said_to_be_no_question_of_memory_or_recompute()
         "rank 0",
         "ended by an exception of a kernel on the device",
         "it is not memory",
-        "swap and recompute did not cause it by memory, and do not help",
+        "to use less of it, by swap or recompute, does not help",
         "mlp.linear_fc1.MatMul of layer 3",
         "its cell is recomputed, so that its kernels run again there",
         "device 8",

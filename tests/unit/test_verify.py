@@ -580,7 +580,7 @@ def test_a_run_that_died_is_not_said_to_agree_although_the_decision_does(logs: P
     assert text.exit_code == 1
     assert "agrees, but run-died" in text.stdout
     assert f"{logs / 'worker_1.log'}:" in text.stdout
-    assert "neither memory nor what was decided ended it; `swapconf oom" in text.stdout
+    assert "it is not memory, as no allocation failed; `swapconf oom" in text.stdout
     record = json.loads(verify(logs, config, "--format", "json").stdout)
     assert (record["agrees"], record["as_decided"]) == (False, True)
     assert [one["as_decided"] for one in record["ranks"]] == [True] * 8
