@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from swapconf.config.misplaced import _MAX_KEYS, meant
+from swapconf.config.meant import meant
+from swapconf.config.misplaced import _MAX_KEYS
 from swapconf.words.findings import Severity
 from tests.unit.findings_of import LLAMA, PYNATIVE, QWEN3, found, of, only
 
