@@ -30,6 +30,7 @@ KEY = "base_config"
 RULE = "base-config"
 _MAX_FILES = 64  # however they include each other; mindformers of 2023 named eight in one YAML
 _MAX_LEVELS = 16
+_MAX_CHARACTERS = 400_000  # together; each file has the bounds of any YAML
 _SUFFIXES = (".yaml", ".yml")
 
 
@@ -65,7 +66,8 @@ class _Reader:
 
     def __init__(self, read: Reader) -> None:
         self._read = read
-        self._left = _MAX_FILES
+        self._files = _MAX_FILES
+        self._characters = _MAX_CHARACTERS
         self.findings: list[Finding] = []
         self.included: dict[str, Included] = {}
 
@@ -94,25 +96,18 @@ class _Reader:
         if true in above:
             endless = phrase("{file} includes itself, so that mindformers never comes to an end", file=file)
             return self._told(document, item, path, endless, phrase("take it out of one of the files"))
-        self._left -= 1
-        if self._left < 0 or len(above) > _MAX_LEVELS:
-            return self._told(
-                document,
-                item,
-                path,
-                phrase(
-                    "more than {files} files, or more than {levels} levels of them, are included",
-                    files=_MAX_FILES,
-                    levels=_MAX_LEVELS,
-                ),
-                phrase("join some of them"),
-            )
+        self._files -= 1
+        if self._files < 0 or len(above) > _MAX_LEVELS:
+            return self._too_much(document, item, path)
         try:
             text = self._read(file)
         except SwapconfError as error:
             missing = phrase("{file} cannot be included: {reason}", file=file, reason=error.findings[0].message)
             hint = phrase("correct the path; a relative one means the folder of this file")
             return self._told(document, item, path, missing, hint)
+        self._characters -= len(text)
+        if self._characters < 0:
+            return self._too_much(document, item, path)
         self.included[file] = Included(file, text)
         try:
             found = parse(text, file)
@@ -157,6 +152,15 @@ class _Reader:
                 hint=phrase("make it a section there, too, or leave it out there"),
             )
         )
+
+    def _too_much(self, document: Document, item: Node, path: str) -> dict[str, Entry]:
+        bounds = phrase(
+            "too much is included: {files} files, {levels} levels and {size:,} characters are read at most",
+            files=_MAX_FILES,
+            levels=_MAX_LEVELS,
+            size=_MAX_CHARACTERS,
+        )
+        return self._told(document, item, path, bounds, phrase("join some of them"))
 
     def _told(self, document: Document, item: Node, path: str, message: str, hint: str) -> dict[str, Entry]:
         self.findings.append(

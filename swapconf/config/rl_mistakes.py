@@ -8,7 +8,7 @@ from swapconf.config.dialects import GRAPH_SECTIONS
 from swapconf.config.meant import meant
 from swapconf.config.misplaced import asks
 from swapconf.config.nodes import Document, Entry
-from swapconf.config.rl_training import ASKED, ROLES, RULE, SECTIONS, TRAINED, Part
+from swapconf.config.rl_training import ASKED, MAX_MODELS, ROLES, RULE, SECTIONS, TRAINED, Part, models_of
 from swapconf.words.findings import Finding, Severity
 from swapconf.words.phrases import phrase
 
@@ -18,6 +18,14 @@ _LACKING = ("select_recompute_exclude", "select_comm_recompute_exclude")
 
 def check(document: Document, parts: Sequence[Part]) -> Iterator[Finding]:
     yield from _at_the_top(document)
+    for section in models_of(document)[MAX_MODELS:]:
+        yield Finding(
+            origin=document.key_origin(section, section.key),
+            rule=RULE,
+            severity=Severity.NOTE,
+            message=phrase("not checked: {count} models of one file are", count=MAX_MODELS),
+            hint=phrase("write fewer models into one file"),
+        )
     for name in ROLES:
         section = document.root.entries.get(name)
         if section is not None:

@@ -25,6 +25,7 @@ SECTIONS = ("parallel_config", "recompute_config", "swap_config")
 TRAINED = ("actor_config", "critic_config")
 ASKED = "ref_config"  # a model that is asked, and not trained; its layers and stages are told, too
 ROLES = (*TRAINED, ASKED, "reward_config", "generate_config")
+MAX_MODELS = 8  # PPO has four; each may be a file of its own
 _OFFSET = "model.model_config.offset"
 _OF_MODEL = ("model", "moe_config", "use_legacy", "pretrained_model_dir")
 _MAX_PARENTS = 8  # folders above that of the YAML, in which the sources of mindrlhf may begin
@@ -64,11 +65,17 @@ def is_one(document: Document) -> bool:
 
 def parts_of(document: Document) -> tuple[Part, ...]:
     """The models that are trained, and the reference, in the order of the file."""
-    return tuple(
-        _part(document, entry)
+    return tuple(_part(document, entry) for entry in models_of(document)[:MAX_MODELS])
+
+
+def models_of(document: Document) -> list[Entry]:
+    """The sections of these models, however many there are."""
+    told = (*TRAINED, ASKED)
+    return [
+        entry
         for name, entry in document.root.entries.items()
-        if _is_model(entry) and (name not in ROLES or name in (*TRAINED, ASKED))
-    )
+        if _is_model(entry) and (name not in ROLES or name in told)
+    ]
 
 
 def _is_model(entry: Entry) -> bool:

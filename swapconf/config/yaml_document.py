@@ -72,7 +72,7 @@ def read_text(path: str | Path) -> str:
     try:
         data = read_bytes(path, MAX_BYTES)
     except FileNotFoundError:
-        raise _refusal(name, "file-not-found", phrase("there is no such file"), phrase("check the path")) from None
+        raise missing(name) from None
     except IsADirectoryError:
         raise _refusal(name, "file-not-found", phrase("this is a folder"), phrase("name a YAML file in it")) from None
     except (OSError, ValueError) as error:
@@ -103,6 +103,11 @@ def read_text(path: str | Path) -> str:
             line,
             column,
         ) from None
+
+
+def missing(file: str) -> SwapconfError:
+    """What is said of a file that is not there."""
+    return _refusal(file, "file-not-found", phrase("there is no such file"), phrase("check the path"))
 
 
 def beginning(path: str | Path) -> str:

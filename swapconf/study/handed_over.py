@@ -12,12 +12,12 @@ from typing import Any
 
 from swapconf.config import base_config
 from swapconf.config.nodes import Document, from_plain
+from swapconf.config.yaml_document import missing
 from swapconf.files import json_object
 from swapconf.files.writing import replace_text
 from swapconf.study.settings import NONE, Settings
 from swapconf.upstream import dropped
-from swapconf.words.findings import Finding, Origin, Severity, SwapconfError
-from swapconf.words.phrases import phrase
+from swapconf.words.findings import Severity, SwapconfError
 
 VARIABLE = "SWAPCONF_SOURCE"  # the file, for a process that is started under `swapconf run`
 FILE = "source.json"
@@ -60,20 +60,10 @@ def _reader(texts: dict[str, Any]) -> base_config.Reader:
 
     def read(file: str) -> str:
         if file not in texts:
-            raise SwapconfError([_missing(file)])
+            raise missing(file)
         return str(texts[file])
 
     return read
-
-
-def _missing(file: str) -> Finding:
-    return Finding(
-        origin=Origin(file=file),
-        rule="file-not-found",
-        severity=Severity.ERROR,
-        message=phrase("there is no such file"),
-        hint=phrase("check the path"),
-    )
 
 
 def _words(found: Any) -> dict[str, Any]:

@@ -87,9 +87,10 @@ STRUCTURE: Pages = {
     ),
     "base-config": (
         "error",
-        "A file that `base_config` names and that cannot be read, includes itself, or is one of more than 64 or deeper "
-        "than 16 levels; a section over a value that is none, at which mindformers stops; the key in a PyNative YAML, "
-        "which takes no other file. Mistakes in an included file are told with its own name and line.",
+        "A file that `base_config` names and that cannot be read, includes itself, or is too much (more than 64 "
+        "files, 16 levels or 400,000 characters); a section over a value that is none, at which mindformers stops; the "
+        "key in a PyNative YAML, which takes no other file. Mistakes in an included file are told with its own name "
+        "and line.",
     ),
     "rl-training": (
         "error, warning, note",

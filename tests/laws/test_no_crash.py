@@ -13,6 +13,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from swapconf.config import base_config
 from swapconf.config.config import Dialect
 from swapconf.config.yaml_document import parse
 from swapconf.decide import module_lines, modules
@@ -53,6 +54,9 @@ KEYS = (
     "exclude_op",
     "cpu_offloading",
     "num_hidden_layers",
+    "parallel_config",
+    "recompute_config",
+    "micro_batch_num",
 )
 TOP = (
     "swap_config",
@@ -69,6 +73,11 @@ TOP = (
     "recompute_comm",
     "training",
     "parallelism",
+    "actor_config",
+    "ref_config",
+    "rl_config",
+    "run_mode",
+    "micro_batch_interleave_num",
 )
 
 scalars = st.one_of(
@@ -145,6 +154,29 @@ def studied(document: Any) -> None:
 @given(documents)
 def test_any_mapping(document: dict[str, Any]) -> None:
     studied(document)
+
+
+@settings(max_examples=200)
+@given(documents, documents, documents, st.booleans())
+def test_any_mappings_that_include_each_other(
+    document: dict[str, Any], first: dict[str, Any], second: dict[str, Any], back: bool
+) -> None:
+    files = {
+        "a.yaml": {**first, "base_config": "b.yaml"},
+        "b.yaml": {**second, **({"base_config": "a.yaml"} if back else {})},
+    }
+    texts = {name: yaml.safe_dump(values) for name, values in files.items()}
+    text = yaml.safe_dump({**document, "base_config": ["b.yaml", "a.yaml"]})
+    read = base_config.of_text(text, "law.yaml", texts.__getitem__)
+    assert {one.file for one in read.included} == set(files)
+    use(study_document(read, Versions(), {}))
+
+
+@settings(max_examples=200)
+@given(models, values, values, values)
+def test_any_sections_below_those_of_models(model: dict[str, Any], parallel: Any, recompute: Any, offset: Any) -> None:
+    actor = {"model_config": {"model": model}, "parallel_config": parallel, "recompute_config": recompute}
+    studied({"actor_config": {**actor, "offset": offset}, "ref_config": actor, "rl_config": offset})
 
 
 @settings(max_examples=300)

@@ -154,6 +154,9 @@ def test_files_without_end_are_refused_within_bounds(written: Written) -> None:
     deep = {f"d{number}.yaml": f"base_config: d{number + 1}.yaml\n" for number in range(40)}
     (found,) = wrong(read(written({"train.yaml": "base_config: d0.yaml\n", **deep, "d40.yaml": "x: 1\n"})))
     assert "16 levels" in found.message
+    large = {f"l{number}.yaml": "a: " + "x" * 90_000 for number in range(5)}
+    (found,) = wrong(read(written({"train.yaml": f"base_config: [{', '.join(large)}]\n", **large})))
+    assert found.origin.path == "base_config[4]"
 
 
 def test_an_included_file_that_is_no_yaml_is_told_of_where_it_breaks(written: Written) -> None:

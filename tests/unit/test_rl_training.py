@@ -218,6 +218,13 @@ def test_models_of_other_names_are_checked_as_well(written: Written, text: str) 
     assert [found.severity for found in of(study, "recompute-count")] == [Severity.ERROR]
 
 
+def test_models_without_end_are_not_read(written: Written) -> None:
+    many = "".join(f"m{index}_config: {{model_config: ./model.yaml, parallel_config: {{}}}}\n" for index in range(20))
+    study = read(written(many))
+    assert len(study.parts) == 8
+    assert len(of(study, "rl-training")) == 12
+
+
 def test_a_section_below_an_unknown_parent_is_told_of(written: Written) -> None:
     found = only(read(written("trainer:\n  actor:\n    recompute_config: {recompute: [1]}\n")))
     assert (found.rule, found.severity) == ("section-misplaced", Severity.WARNING)
