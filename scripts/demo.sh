@@ -7,7 +7,8 @@ usage() {
 Usage: scripts/demo.sh [--output FOLDER]
 
 Trains the small documented examples 2 to 4 on the CPU with two msrun workers each, builds example 1, and checks the
-loss and the lines in output/msrun/worker_0.log against the documented ones. Makes .venv with everything it needs.
+loss and the lines in output/msrun/worker_0.log against the documented ones. Makes .venv with everything it needs, and
+with what the commands of README.md need besides: dry runs and pages.
 --output: the folder to work in (default: output/demo in the checkout).
 
 Exit codes: 0 all as documented; 1 something differs or failed.
@@ -24,5 +25,5 @@ case ${1:-} in
   -h | --help) usage && exit ;;
 esac
 
-use_environment mindspore
+use_environment mindspore dryrun report
 exec python "$repository/scripts/demo.py" "$@"

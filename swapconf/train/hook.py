@@ -90,7 +90,7 @@ def _take_layer_setting(module: Any, advisor: Advisor) -> None:
             start_stage: int = 0,
             stage_num: int = 0,
         ) -> None:
-            self._reader = LayerReader()
+            self._reader = LayerReader(owners)
             self._planner = advisor.planner(
                 _block(num_layers, offset, parallel_config, pp_interleave_num, start_stage, stage_num)
             )
@@ -98,7 +98,6 @@ def _take_layer_setting(module: Any, advisor: Advisor) -> None:
                 _log(line)
 
         def __call__(self, layer: Any, layer_id: int) -> None:
-            owners.separate(layer)
             perform(self._planner.order(layer_id, self._reader.read(layer)), layer)
 
     replace_everywhere("LayerSetting", original, LayerSetting)

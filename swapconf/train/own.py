@@ -6,45 +6,49 @@ mindformers 1.9.0 has one object for the gating activation of all routers (``GAT
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
+
+# what edits set on a primitive: `Offload`, `RecomputePrimitive`, `RecomputeComm`, and `RecomputeCell` with its options
+# (MindSpore 2.9.0, nn/cell.py: _mp_comm_recompute, _recompute_slice_activation)
+_EDITED = frozenset({"backward_prefetch", "offload", "recompute", "recompute_comm_op", "slice_activation"})
+_NOTHING: dict[str, Any] = {}
 
 
 class Owners:
-    """Knows the primitives of the layers that it has seen."""
+    """Knows the primitives of the layers that it has seen, by id, as flags are set on an object, whatever it equals."""
 
     def __init__(self) -> None:
-        # by id, as flags are set on an object, whatever it equals; with the object, so that its id stays its own
-        self._seen: dict[int, tuple[Any, dict[str, Any]]] = {}
+        self._earlier: dict[int, dict[str, Any]] = {}  # of earlier layers: of what edits set, what was there before
+        self._mine: dict[int, dict[str, Any]] = {}  # of the layer that is looked at
+        self._kept: list[Any] = []  # so that an id stays that of its primitive
 
-    def separate(self, layer: Any) -> None:
-        """Replace what an earlier layer has, too, by a copy as it was before that layer's edits.
+    def begin(self) -> None:
+        """What comes next is another layer; to be called once for each, before its edits."""
+        self._earlier |= self._mine
+        self._mine = {}
 
-        To be called once for each layer (``mindspore.nn.Cell``), before its edits.
-        """
-        mine: dict[int, tuple[Any, dict[str, Any]]] = {}
-        for cell, name, primitive in _primitives(layer):
-            if id(primitive) in self._seen:
-                setattr(cell, name, _copy(*self._seen[id(primitive)]))
-            else:
-                mine[id(primitive)] = primitive, dict(primitive.attrs)
-        self._seen |= mine
-
-
-def _primitives(cell: Any) -> Iterator[tuple[Any, str, Any]]:
-    """(the cell that has it, its name there, itself)"""
-    for name, primitive in list(cell._primitives.items()):
-        if primitive is not None:
-            yield cell, name, primitive
-    for child in cell._cells.values():
-        if child is not None:
-            yield from _primitives(child)
+    def own(self, cell: Any, name: str, primitive: Any) -> Any:
+        """The primitive of a cell; what an earlier layer has, too, is replaced by a copy as it was before that layer's
+        edits."""
+        before = self._earlier.get(id(primitive))
+        if before is None:
+            attributes = primitive.attrs
+            self._mine[id(primitive)] = _NOTHING if _EDITED.isdisjoint(attributes) else _edited(attributes)
+            self._kept.append(primitive)
+            return primitive
+        found = _copy(primitive, before)
+        setattr(cell, name, found)
+        return found
 
 
-def _copy(primitive: Any, attributes: dict[str, Any]) -> Any:
+def _edited(attributes: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in attributes.items() if name in _EDITED}
+
+
+def _copy(primitive: Any, before: dict[str, Any]) -> Any:
     found = primitive._clone()
-    for name in set(found.attrs) - set(attributes):
+    for name in set(_edited(found.attrs)) - set(before):
         found.del_prim_attr(name)
-    for name, value in attributes.items():
+    for name, value in before.items():
         found.add_prim_attr(name, value)
     return found

@@ -13,7 +13,9 @@ from swapconf.config import yaml_config
 from swapconf.config.config import Config, SwapOff
 from swapconf.config.nodes import Document, from_plain, nowhere
 from swapconf.decide.expand import expand
-from swapconf.decide.requests import stage_map
+from swapconf.decide.requests import Requests, stage_map
+from swapconf.decide.strategy import Request
+from swapconf.models.network import Network
 from swapconf.study.study import Study
 from swapconf.words.findings import Finding, Origin, Severity
 from swapconf.words.phrases import phrase
@@ -21,6 +23,7 @@ from swapconf.words.phrases import phrase
 RULE = "passed-otherwise"
 # LayerSetting's layout of a block, by the names of a training YAML; where these are given, they are what is built
 _LAYOUT = ("num_layers", "offset", "pp_interleave_num", "start_stage")
+_NOWHERE = Origin(file="")
 _LISTS = ("full", "select", "select_comm", "select_exclude", "select_comm_exclude")
 
 
@@ -96,14 +99,28 @@ def _differences(study: Study, theirs: Config) -> Iterator[Finding]:
 
 
 def _means_the_same(study: Study, other: Config) -> bool:
-    """Whether another config decides the same for the model of the study."""
+    """Whether another config decides the same for the model of the study. One that asks for the same does."""
     assert study.network is not None
     assert study.strategy is not None
+    if _asked(study.config, study.network) == _asked(other, study.network):
+        return True
     again = expand(other, study.network, study.versions)
     return all(
         one.plan.actions() == two.plan.actions() and one.plan.comm_recompute == two.plan.comm_recompute
         for one, two in zip(study.strategy.layers, again.layers, strict=True)
     )
+
+
+def _asked(config: Config, network: Network) -> list[tuple[Request, ...]]:
+    """What a config asks for at each layer, wherever it is written."""
+    requests, known = Requests(config, network), dict[tuple[Request, ...], tuple[Request, ...]]()
+
+    def placeless(asked: tuple[Request, ...]) -> tuple[Request, ...]:
+        if asked not in known:
+            known[asked] = tuple(replace(request, origin=_NOWHERE) for request in asked)
+        return known[asked]
+
+    return [placeless(requests.at(layer)) for layer in network.layers]
 
 
 def passed_otherwise(origin: Origin, message: str) -> Finding:

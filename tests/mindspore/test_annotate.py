@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import json
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.mindspore.support.models import TINY_LLAMA, Built, Job, build, decided_recomputes, decided_swaps, strategy_of
+from tests.mindspore.support.models import (
+    TINY_LLAMA,
+    Built,
+    Job,
+    build,
+    decided_recomputes,
+    decided_swaps,
+    environment,
+    strategy_of,
+)
 
 pytestmark = pytest.mark.mindspore
 
@@ -303,3 +316,49 @@ def test_without_swap_the_cells_are_as_mindformers_leaves_them(built: Callable[[
 def test_an_exclusion_of_the_same_name_acts_in_its_own_layers(built: Callable[[str], Built]) -> None:
     flags = [built("same name").primitives[f"model.layers.{layer}.feed_forward.mul"]["recompute"] for layer in range(4)]
     assert flags == [False, True, True, True]
+
+
+OFFLOADED = """
+import json
+from mindspore import nn, ops
+from swapconf.decide.edits import Offload
+from swapconf.train.cells import apply
+
+class Inner(nn.Cell):
+    def __init__(self):
+        super().__init__()
+        self.matmul, self.add, self.none = ops.MatMul(), ops.Add(), None
+
+class Layer(nn.Cell):
+    def __init__(self):
+        super().__init__()
+        self.inner, self.same = Inner(), nn.SequentialCell(Inner(), nn.Dense(2, 2))
+        self.cast = ops.Cast()
+        self.add = self.inner.add
+
+def primitives(layer):
+    return [one for _, cell in layer.cells_and_names() for one in cell._primitives.values() if one is not None]
+
+def told(layer):
+    return [[one.name, one.attrs, one.get_attr_dict(), sorted(vars(one))] for one in primitives(layer)]
+
+theirs, ours, alone, edited = Layer(), Layer(), ops.MatMul(), Layer()
+theirs.offload(backward_prefetch=7)
+apply(ours, [Offload("", 7)])
+alone._offload(backward_prefetch=3)
+apply(edited, [Offload("inner.matmul", 3)])
+one = edited.inner.matmul
+flagged = [[each.attrs, each.get_attr_dict()] for each in (alone, one)]
+print(json.dumps([told(theirs), told(ours), *flagged], default=str))
+"""
+
+
+def test_a_swap_leaves_on_primitives_what_mindspores_own_offload_leaves(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", OFFLOADED], cwd=tmp_path, env=environment(), capture_output=True, text=True, check=True
+    )
+    theirs, ours, alone, edited = json.loads(done.stdout.splitlines()[-1])
+    assert ours == theirs
+    assert len(ours) > 5
+    assert all(attributes["offload"] is True and attributes["backward_prefetch"] == 7 for _, attributes, *_ in ours)
+    assert edited == alone
