@@ -18,9 +18,9 @@ _LACKING = ("select_recompute_exclude", "select_comm_recompute_exclude")
 
 def check(document: Document, parts: Sequence[Part]) -> Iterator[Finding]:
     yield from _at_the_top(document)
-    for section in models_of(document)[MAX_MODELS:]:
+    for beyond in models_of(document)[MAX_MODELS:]:
         yield Finding(
-            origin=document.key_origin(section, section.key),
+            origin=document.key_origin(beyond, beyond.key),
             rule=RULE,
             severity=Severity.NOTE,
             message=phrase("not checked: {count} models of one file are", count=MAX_MODELS),
