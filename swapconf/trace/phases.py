@@ -40,10 +40,25 @@ class Phase(Enum):
     OPTIMIZER = "optimizer"
 
 
+_ORDER = tuple(Phase)  # as a step comes to them
+
+
 def step_phases(trace: Trace) -> tuple[Phase, ...]:
-    """The phase of each launch of `Trace.step_tasks`; empty where the trace has no graph."""
+    """The phase of each launch of `Trace.step_tasks`; empty where the trace has no graph. That of a fused kernel is the
+    last one of its operators that stand in cells, if their inside is known."""
     if not trace.has_graph:
         return ()
+    inside = trace.opened
+    if not inside.parts:
+        return _of_launches(trace)
+    steps = zip(inside.trace.step_tasks, _of_launches(inside.trace), strict=True)
+    found = {task.event: ("-" in task.scope, _ORDER.index(phase)) for task, phase in steps}
+    launches = [inside.parts.get(task.event, (task.event * inside.scale,)) for task in trace.step_tasks]
+    return tuple(_ORDER[max(found[event] for event in events)[1]] for events in launches)
+
+
+def _of_launches(trace: Trace) -> tuple[Phase, ...]:
+    """Each by itself, fused or not."""
     tasks = trace.step_tasks
     named = _by_name(tasks)
     users = _users(trace, tasks)
