@@ -17,12 +17,15 @@ from swapconf.memory.allocators import place
 from swapconf.memory.allocators.mindspore import TRAINER_GROWTH_BYTES, Pool
 from swapconf.memory.memory_view import EntryTotal, MemoryView
 from swapconf.memory.replay import Replay, replay
+from swapconf.memory.trace_lifetimes import lifetimes
 from swapconf.memory.view import of_trace, view
 from swapconf.models.network import Network
 from swapconf.study.study import Study
 from swapconf.timing.cost import Machine, StepTime
 from swapconf.trace import run_record, trace_folder
+from swapconf.trace.columns import FUSED
 from swapconf.trace.lifetimes import TICKS, Placement, PoolRecord
+from swapconf.trace.trace import Trace
 from swapconf.whatif import step_time
 from swapconf.whatif.baseline_step import added_operations
 from swapconf.whatif.belongs import other_run, recomputes
@@ -103,13 +106,13 @@ class Question:
         self._machine = machine
         self.clock = None if machine is None else step_time.clock(trace, baseline, machine)
         self._told = run_record.pool(folder)
-        replayed = replay(trace, baseline.blocks, self._told)
+        replayed = replay(trace, lifetimes(trace) if baseline.joined else baseline.blocks, self._told)
         self.pool = _asked(replayed.pool, self._told, run_record.pool_of(study.document.root.plain(), {}))
         inlined = inlined_otherwise(trace.folder, recorded, study, _making(study))
         self.findings = (
             *[_unrecorded(trace.folder)] * (not recorded),
             *([inlined] if inlined is not None else []),
-            *[_fused(trace.folder)] * bool(baseline.kernels.is_fused.any()),
+            *_fused(trace),
             *_unexplained(trace.folder, replayed),
         )
         _check(self.prepared, network, study)
@@ -339,16 +342,26 @@ def _entries(config: Config) -> Iterator[tuple[Origin, str, Config]]:
 _COMMUNICATION = "select_comm_recompute"
 
 
-def _fused(folder: str) -> Finding:
-    return Finding(
-        origin=Origin(file=f"{folder}/execute_order.csv"),
+def _fused(trace: Trace) -> Iterator[Finding]:
+    if not any(FUSED in kernel.name for kernel in trace.kernels):
+        return
+    is_known = bool(trace.opened.parts)
+    yield Finding(
+        origin=Origin(file=f"{trace.folder}/execute_order.csv"),
         rule="kernels-fused",
         severity=Severity.NOTE,
         message=phrase(
-            "kernels are fused (jit_level O1), and MindSpore fuses others once something is swapped or recomputed: the "
-            "prediction is less exact, mostly too high (docs/evidence/what-if-fused.md)"
+            "kernels are fused (jit_level O1): the prediction is about the operators in them, in the order of the run "
+            "without a strategy, not in that which MindSpore would decide (docs/evidence/what-if-fused.md)"
+        )
+        if is_known
+        else phrase(
+            "kernels are fused (jit_level O1), and this trace does not tell what is inside: the prediction is less "
+            "exact, mostly too high (docs/evidence/what-if-fused.md)"
         ),
-        hint=phrase("confirm what you choose by a dry run; with jit_level O0 the prediction is exact to 1 % or so"),
+        hint=phrase("confirm what you choose by a dry run; with jit_level O0 the prediction is exact to 1 % or so")
+        if is_known
+        else phrase("make the trace again: a dry run of this version with MindSpore 2.9.0 keeps what is inside"),
     )
 
 
