@@ -12,8 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from swapconf.trace.blocks import Block, Blocks
+from swapconf.trace.columns import FUSED
 from swapconf.trace.fused_kernels import FusedKernel, FusedOperator
-from swapconf.trace.trace import Kernel, Task, Trace, without_number
+from swapconf.trace.trace import PART, Kernel, Task, Trace, without_number
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -106,8 +107,11 @@ class _Names:
 
 
 def _kernel(kernel: Kernel, name: str, operator: FusedOperator) -> Kernel:
+    """One that has no cells is named like a fused kernel: it may be a gradient all the same."""
     constants = tuple(f"ValueNode {text}" for text in operator.constants)
-    return replace(kernel, name=name, primitive=operator.primitive, inputs=constants)
+    scope, _, own = name.rpartition("/")
+    own = f"{FUSED}{own}" if "-" not in scope else f"/{own}"
+    return replace(kernel, name=f"{scope}{own}", primitive=operator.primitive, inputs=constants)
 
 
 def _finer(task: Task, scale: int) -> Task:
@@ -134,7 +138,7 @@ def _tasks(task: Task, kernel: FusedKernel, events: range, names: Iterable[str],
                 *(made[place] for place in operator.read),
             ),
             outputs=(tensor,),
-            attributes=task.attributes,
+            attributes=(*task.attributes, (PART, "")),
             input_tensors=(
                 *(task.input_tensors[place] for place in operator.given if place < len(task.input_tensors)),
                 *(given for given in read if given is not None),

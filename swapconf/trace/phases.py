@@ -25,7 +25,7 @@ from collections.abc import Hashable, Mapping, Sequence, Set
 from enum import Enum
 
 from swapconf.trace.columns import FUSED
-from swapconf.trace.trace import POINT_TO_POINT, Kernel, Task, Tensor, Trace
+from swapconf.trace.trace import PART, POINT_TO_POINT, Kernel, Task, Tensor, Trace
 from swapconf.trace.waits import waits_of
 from swapconf.upstream.primitives import COPY, VIEWS
 from swapconf.upstream.scopes import GRADIENTS, in_layer
@@ -133,7 +133,8 @@ def _without_a_name(tasks: Sequence[Task], first: Sequence[int]) -> set[int]:
         is_lost = "-" not in task.scope
         is_behind = task.name.startswith(GRADIENTS) or (is_lost and not of_gradients.isdisjoint(task.inputs))
         is_beside = is_lost and not again.isdisjoint(task.inputs)
-        if is_behind and is_lost and task.primitive not in VIEWS and (FUSED in task.name or is_beside):
+        is_fused = FUSED in task.name or (PART, "") in task.attributes
+        if is_behind and is_lost and task.primitive not in VIEWS and (is_fused or is_beside):
             found.add(task.event)
         # not what it writes in place, as a view and the sum of a weight's gradients do; a copy back is no gradient
         new = set(task.outputs).difference(task.inputs) if task.primitive != COPY else set()

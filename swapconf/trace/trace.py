@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from swapconf.trace.opened import Opened
 
 POINT_TO_POINT = frozenset({"Receive", "Send"})  # messages between two ranks
+PART = "part"  # attribute of a task that is an operator in a fused kernel
 _EVENT_PRIMITIVES = frozenset({"StreamSend", "StreamRecv"})
 _NUMBER = re.compile(r"-op\d+$")
 

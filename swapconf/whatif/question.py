@@ -352,7 +352,8 @@ def _fused(trace: Trace) -> Iterator[Finding]:
         severity=Severity.NOTE,
         message=phrase(
             "kernels are fused (jit_level O1): the prediction is about the operators in them, in the order of the run "
-            "without a strategy, not in that which MindSpore would decide (docs/evidence/what-if-fused.md)"
+            "without a strategy, not in that which MindSpore would decide; the bound of --safe is wider for it "
+            "(docs/evidence/what-if-fused.md)"
         )
         if is_known
         else phrase(

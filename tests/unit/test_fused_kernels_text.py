@@ -82,3 +82,8 @@ def test_what_is_no_whole_text_of_graphs_is_refused(tmp_path: Path, text: str, r
     with pytest.raises(SwapconfError) as caught:
         func_graph_text.read(tmp_path / "text")
     assert {finding.rule for finding in caught.value.findings} <= {rule, "trace-truncated"}
+
+
+def test_a_kernel_that_is_given_a_constant_of_several_lines_is_found(tmp_path: Path) -> None:
+    text = LAUNCHED.replace("(%para1_x, %para2_w)", "(%para1_x, Tensor(shape=[2], dtype=Float32, value=\n[1.0\n 1.0]))")
+    assert read(tmp_path, launched=text) == read(tmp_path)

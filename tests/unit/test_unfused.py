@@ -13,6 +13,7 @@ from swapconf.timing.costing import costs, workload
 from swapconf.trace import fused_kernels
 from swapconf.trace.trace import Kernel, Task, Tensor, Trace
 from swapconf.whatif.baseline_step import step_of, table
+from swapconf.whatif.bound import order_bytes, safe_peak_bytes
 from swapconf.whatif.placed import placed
 from swapconf.whatif.predict import predict
 from swapconf.whatif.prepare import prepare
@@ -185,3 +186,16 @@ def test_a_user_is_told_what_a_prediction_with_fused_kernels_is_worth() -> None:
     (older,) = (found for found in Question(folder, study).findings if found.rule == "kernels-fused")
     assert "about the operators in them" in known.message
     assert "does not tell what is inside" in older.message
+
+
+def test_the_safe_bound_is_wider_with_fused_kernels() -> None:
+    trace, study = packed(PLAIN), study_of(PLAIN / "model.yaml", "recompute_config.recompute=[1]")
+    network, strategy = study.network, study.strategy
+    assert network is not None
+    assert strategy is not None
+    prepared = placed(prepare(unfused(trace)), network)
+    baseline = prepared.baseline
+    inside = (baseline.maker >= 0) & (baseline.kernels.layer[np.maximum(baseline.maker, 0)] >= 0)
+    largest = np.sort(baseline.blocks.size_bytes[inside])[::-1]
+    assert order_bytes(prepared) == largest[:4].sum()
+    assert safe_peak_bytes(prepared, strategy) > 81_986_048 + largest[:2].sum()
