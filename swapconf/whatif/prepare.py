@@ -71,9 +71,7 @@ def prepare(trace: Trace, recomputes: bool = False) -> Baseline:
         turned=frozenset(index for index, task in enumerate(tasks) if _is_turned(task)),
         in_state=_in_state(trace.launch_graph, kernels),
         awaits_send=frozenset(_await_sends(trace.kernels)),
-        joined=frozenset(
-            number for number, (one, other) in enumerate(pairwise(kernels), 1) if one.index == other.index
-        ),
+        joined=_joined(kernels),
         adds_up_experts=_adds_up_experts(blocks, tasks, stream),
     )
 
@@ -155,6 +153,11 @@ def _await_sends(kernels: Iterable[Kernel]) -> Iterator[int]:
                 yield number
             if kernel.stream == 0 or kernel.primitive == _SEND:
                 awaited.clear()
+
+
+def _joined(kernels: Sequence[Kernel]) -> frozenset[int]:
+    """Kernels that are of one row of the order of execution with the one in front of them."""
+    return frozenset(number for number, (one, other) in enumerate(pairwise(kernels), 1) if one.index == other.index)
 
 
 def _adds_up_experts(blocks: Iterable[Block], tasks: Sequence[Task], stream: Ints) -> bool:

@@ -23,9 +23,7 @@ from swapconf.models.network import Network
 from swapconf.study.study import Study
 from swapconf.timing.cost import Machine, StepTime
 from swapconf.trace import run_record, trace_folder
-from swapconf.trace.columns import FUSED
 from swapconf.trace.lifetimes import TICKS, Placement, PoolRecord
-from swapconf.trace.trace import Trace
 from swapconf.whatif import step_time
 from swapconf.whatif.baseline_step import added_operations
 from swapconf.whatif.belongs import other_run, recomputes
@@ -37,7 +35,7 @@ from swapconf.whatif.prediction import Moves, Prediction
 from swapconf.whatif.prepare import prepare
 from swapconf.whatif.step_time import Clock, TimedStep
 from swapconf.whatif.sweep import Point, PointTime
-from swapconf.whatif.unfused import unfused
+from swapconf.whatif.unfused import unfused, worth
 from swapconf.words.findings import Finding, Origin, Severity
 from swapconf.words.phrases import joined, phrase
 from swapconf.words.units import show_bytes
@@ -112,7 +110,7 @@ class Question:
         self.findings = (
             *[_unrecorded(trace.folder)] * (not recorded),
             *([inlined] if inlined is not None else []),
-            *_fused(trace),
+            *worth(trace),
             *_unexplained(trace.folder, replayed),
         )
         _check(self.prepared, network, study)
@@ -340,30 +338,6 @@ def _entries(config: Config) -> Iterator[tuple[Origin, str, Config]]:
 
 
 _COMMUNICATION = "select_comm_recompute"
-
-
-def _fused(trace: Trace) -> Iterator[Finding]:
-    if not any(FUSED in kernel.name for kernel in trace.kernels):
-        return
-    is_known = bool(trace.opened.parts)
-    yield Finding(
-        origin=Origin(file=f"{trace.folder}/execute_order.csv"),
-        rule="kernels-fused",
-        severity=Severity.NOTE,
-        message=phrase(
-            "kernels are fused (jit_level O1): the prediction is about the operators in them, in the order of the run "
-            "without a strategy, not in that which MindSpore would decide; the bound of --safe is wider for it "
-            "(docs/evidence/what-if-fused.md)"
-        )
-        if is_known
-        else phrase(
-            "kernels are fused (jit_level O1), and this trace does not tell what is inside: the prediction is less "
-            "exact, mostly too high (docs/evidence/what-if-fused.md)"
-        ),
-        hint=phrase("confirm what you choose by a dry run; with jit_level O0 the prediction is exact to 1 % or so")
-        if is_known
-        else phrase("make the trace again: a dry run of this version with MindSpore 2.9.0 keeps what is inside"),
-    )
 
 
 def _unrecorded(folder: str) -> Finding:

@@ -16,6 +16,8 @@ import numpy as np
 from swapconf.timing.costing import Signature, Workload
 from swapconf.trace.columns import FUSED
 from swapconf.trace.trace import Kernel, Task, Trace
+from swapconf.words.findings import Finding, Origin, Severity
+from swapconf.words.phrases import phrase
 
 _REST = "+"  # in the names of what stands for a fused kernel, but for the first
 
@@ -49,6 +51,31 @@ def on_first(load: Workload, parts: Trace) -> Workload:
     nothing = Signature("Reshape", (), (), (), None)
     return Workload(
         names=tuple(names), signatures=(*load.signatures, nothing), index=np.where(is_rest, len(load.signatures), index)
+    )
+
+
+def worth(trace: Trace) -> Iterator[Finding]:
+    """What a prediction from a trace with fused kernels is worth."""
+    if not any(FUSED in kernel.name for kernel in trace.kernels):
+        return
+    is_known = bool(trace.opened.parts)
+    yield Finding(
+        origin=Origin(file=f"{trace.folder}/execute_order.csv"),
+        rule="kernels-fused",
+        severity=Severity.NOTE,
+        message=phrase(
+            "kernels are fused (jit_level O1): the prediction is about the operators in them, in the order of the run "
+            "without a strategy, not in that which MindSpore would decide; the bound of --safe is wider for it "
+            "(docs/evidence/what-if-fused.md)"
+        )
+        if is_known
+        else phrase(
+            "kernels are fused (jit_level O1), and this trace does not tell what is inside: the prediction is less "
+            "exact, mostly too high (docs/evidence/what-if-fused.md)"
+        ),
+        hint=phrase("confirm what you choose by a dry run; with jit_level O0 the prediction is exact to 1 % or so")
+        if is_known
+        else phrase("make the trace again: a dry run of this version with MindSpore 2.9.0 keeps what is inside"),
     )
 
 
