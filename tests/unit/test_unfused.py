@@ -14,6 +14,7 @@ from swapconf.trace import fused_kernels
 from swapconf.trace.trace import Kernel, Task, Tensor, Trace
 from swapconf.whatif.baseline_step import step_of, table
 from swapconf.whatif.bound import order_bytes, safe_peak_bytes
+from swapconf.whatif.one_step import one_step
 from swapconf.whatif.placed import placed
 from swapconf.whatif.predict import predict
 from swapconf.whatif.prepare import prepare
@@ -199,3 +200,14 @@ def test_the_safe_bound_is_wider_with_fused_kernels() -> None:
     largest = np.sort(baseline.blocks.size_bytes[inside])[::-1]
     assert order_bytes(prepared) == largest[:4].sum()
     assert safe_peak_bytes(prepared, strategy) > 81_986_048 + largest[:2].sum()
+
+
+def test_the_one_step_that_plans_are_judged_by_knows_what_is_launched_together() -> None:
+    trace, study = packed(PLAIN), study_of(PLAIN / "model.yaml")
+    assert study.network is not None
+    baseline = prepare(unfused(trace))
+    once = one_step(placed(baseline, study.network), step_of(trace, baseline))
+    assert once is not None
+    kept = once.prepared.baseline
+    assert 2 * len(kept.joined) == len(baseline.joined)
+    assert (kept.ends_launch == baseline.ends_launch[: len(kept.kernels)]).all()
