@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Callable, Iterator, Sequence
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal, DecimalException
 from pathlib import Path
 from typing import TypeVar
 
@@ -163,7 +163,7 @@ def scaled(text: str, unit: int, what: str) -> int | None:
         return None
     try:
         number = Decimal(text) * unit
-    except InvalidOperation:
+    except DecimalException:  # no number, or one with an exponent beyond all
         number = Decimal("NaN")
     if not number.is_finite() or abs(number) > MAX_NUMBER:
         raise ValueError(phrase("{what} is {text}, not a number", what=what, text=shown(text)))

@@ -169,6 +169,8 @@ def refused(path: Path) -> Finding:
         (TORCH.replace("Size(KB)", "Size(GB)"), "trace-garbled", 1, "the unit of Size is 'GB'"),
         (TORCH.replace("aten::empty_strided,0.5", "aten::empty_strided,0x5"), "trace-garbled", 3, "Size is '0x5'"),
         (TORCH.replace("aten::empty_strided,0.5", "aten::empty_strided,"), "trace-garbled", 3, "Size is empty"),
+        (TORCH.replace("aten::empty_strided,0.5", "aten::empty_strided,1e999999"), "trace-garbled", 3, "Size is '1e99"),
+        (TORCH.replace("aten::empty_strided,0.5", "aten::empty_strided,-1e3092048"), "trace-garbled", 3, "Size is '-1"),
         (TORCH.replace("aten::empty_strided,0.5", "aten::empty_strided,inf"), "trace-garbled", 3, "Size is 'inf'"),
         (TORCH.replace("1700000000123457.000", "17"), "trace-garbled", 3, "before it is allocated"),
         (TORCH.replace("17088.550\t,,", ""), "trace-garbled", 2, "13 values, where the header names 15"),
