@@ -190,8 +190,9 @@ def planned(
     from swapconf.dryrun import fan_out
     from swapconf.plan.confirmed import confirm as confirmed_by
     from swapconf.plan.confirmed import taught
-    from swapconf.plan.planned import EVIDENCE, FUSED_LEVEL, Verdict
+    from swapconf.plan.planned import EVIDENCE, Verdict
     from swapconf.plan.runs import NoRun
+    from swapconf.upstream.primitives import FUSED_LEVEL
 
     assert study.network is not None
     is_fused = study.config.runtime.jit_level == FUSED_LEVEL

@@ -102,7 +102,7 @@ def of_traces(title: str, ranks: Sequence[RankTrace], machine: Machine, policy: 
     )
     try:
         timed = time_of(ranks, machine)
-        again = {item.rank: recomputed(item.trace) for item in ranks}
+        again = {item.rank: recomputed(item.trace.opened.trace) for item in ranks}
     except ValueError as error:
         return replace(
             found, unknown=dict.fromkeys((*TIMES, *AGAIN), str(error)), ranks=rank_figures(ranks, memory, peaks)

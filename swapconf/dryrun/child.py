@@ -34,9 +34,9 @@ from swapconf.files.writing import refuse_links, replace_text
 from swapconf.memory import holders
 from swapconf.study import handed_over
 from swapconf.study.study import Study
-from swapconf.trace import launch_graph, marks, run_record, trace_folder
+from swapconf.trace import fused_kernels, launch_graph, marks, run_record, trace_folder
 from swapconf.trace.trace import Trace, WorkerLog
-from swapconf.words.findings import Finding, SwapconfError
+from swapconf.words.findings import SwapconfError
 from swapconf.words.phrases import phrase
 from swapconf.words.units import show_bytes
 
@@ -44,6 +44,7 @@ SMALLEST_TRACE_BYTES = 64 << 10
 _TRACKED = (
     marks.FILE,
     launch_graph.FILE,
+    fused_kernels.FILE,
     trace_folder.BLOCKS,
     trace_folder.GRAPH,
     trace_folder.ORDER,
@@ -104,10 +105,10 @@ def run(order: RankOrder, study: Study, part: str = "") -> Ran:
             variables = {**prepared.variables, handed_over.VARIABLE: str(place / handed_over.FILE)}
             if order.register_path:
                 variables[REGISTER_PATH] = order.register_path
-            told: tuple[Finding, ...] = ()
-            if order.keep is not None and last_graph.is_worth(study, level, prepared.installation.mindspore):
-                told = last_graph.no_space(place, last_graph.needed_bytes(study, blank.stage))
-                job = replace(job, prints_graph=not told)
+            prints = last_graph.prints(study, level, prepared.installation.mindspore, is_kept=order.keep is not None)
+            told = last_graph.no_space(place, last_graph.needed_bytes(study, blank.stage, prints), prints)
+            if not told:
+                job = replace(job, prints_graph=prints.graph, prints_fused=prints.fused)
             with board.entered(order.board, order.document.file, order.rank, part, folder):
                 finished = _launched(job, folder, variables)
             ran = _ran(blank, order, study, folder, finished)
@@ -127,7 +128,7 @@ def run(order: RankOrder, study: Study, part: str = "") -> Ran:
 def _launched(job: Job, folder: Folder, variables: Mapping[str, str]) -> Finished:
     try:
         finished = launch(job, folder, variables)
-        last_graph.collect(folder, job.rank)
+        last_graph.collect(folder, job)
         return finished
     finally:
         last_graph.discard(folder)
@@ -248,7 +249,8 @@ def _gather(folder: Folder, order: RankOrder) -> None:
     """Put the tracker's files beside the log."""
     for inner in (folder.path / f"rank_{order.rank}", folder.path / "rank_0"):
         if inner.is_dir():
-            kept_files = [*inner.glob("*.csv"), *inner.glob("*.ir"), *inner.glob(marks.FILE)]
+            kinds = ("*.csv", "*.ir", marks.FILE, fused_kernels.FILE)
+            kept_files = [path for kind in kinds for path in inner.glob(kind)]
             for file in [*kept_files, *inner.glob("execute_order/execute_order.csv")]:
                 shutil.move(str(file), str(folder.path / file.name))
             shutil.rmtree(inner, ignore_errors=True)

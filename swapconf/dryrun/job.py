@@ -27,7 +27,7 @@ class Job:
     these ``columns``. ``code``: folders in which a module is looked for last. ``pynative``: for mindformers' PyNative
     trainer; ``as_parallel``: with recompute and swap as on several cards; ``launch_blocking``: see
     `pynative/training.py`. ``prints_graph``: MindSpore prints the graph
-    on which it decides the order of the kernels.
+    on which it decides the order of the kernels, and it is kept; ``prints_fused``: what is inside fused kernels is.
     """
 
     settings: dict[str, Any]
@@ -42,6 +42,7 @@ class Job:
     as_parallel: bool = False
     launch_blocking: bool = False
     prints_graph: bool = False
+    prints_fused: bool = False
     timeout_seconds: float = 3600.0
 
 

@@ -18,7 +18,7 @@ import yaml
 from swapconf.dryrun import last_graph
 from swapconf.dryrun.job import ORDERS, Folder, Job
 from swapconf.files.writing import replace_text
-from swapconf.trace import launch_graph
+from swapconf.trace import fused_kernels, launch_graph
 from swapconf.words.phrases import ENGLISH
 
 # MindSpore prints this last; a child that is still alive some time after it hangs in its exit
@@ -58,8 +58,8 @@ def launch(job: Job, folder: Folder, variables: Mapping[str, str], python: str =
     command = [python, *under, worker, "--config", str(folder.config), str(folder.path)]
     # graphs would take the order of the kernels with them, to another folder
     environment = {name: value for name, value in variables.items() if not name.startswith(last_graph.VARIABLES)}
-    if job.prints_graph:
-        environment |= last_graph.variables(folder)
+    if job.prints_graph or job.prints_fused:
+        environment |= last_graph.variables(folder, with_fused=job.prints_fused)
     # it tells which part of compiling it is at; who asks for logs of another kind has them
     environment.setdefault("MS_SUBMODULE_LOG_v", "{PIPELINE:1}")
     # its log is searched for English words, whoever asked for the run
@@ -96,7 +96,8 @@ def _write(job: Job, folder: Folder) -> None:
     folder.path.mkdir(parents=True, exist_ok=True)
     last_graph.discard(folder)
     # they tell of this child and how far it comes, not of an earlier one
-    for left in (folder.result, folder.flags, folder.path / launch_graph.FILE):
+    kept = folder.path / launch_graph.FILE, folder.path / fused_kernels.FILE
+    for left in (folder.result, folder.flags, *kept):
         left.unlink(missing_ok=True)
     replace_text(folder.config, yaml.safe_dump(job.settings, sort_keys=False, allow_unicode=True))
     orders = {

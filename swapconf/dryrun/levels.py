@@ -30,7 +30,7 @@ from swapconf.timing import costing, hardware, program, timeline
 from swapconf.timing.copied_step import CopiedStep, demand, of_host
 from swapconf.timing.cost import Machine
 from swapconf.timing.host_demand import HostDemand
-from swapconf.trace import launch_graph, run_record, trace_folder, trace_writer
+from swapconf.trace import fused_kernels, launch_graph, run_record, trace_folder, trace_writer
 from swapconf.trace.trace import Trace
 from swapconf.trace.workspace import Basis, Workspace
 from swapconf.words.findings import Finding, Origin, Severity
@@ -158,4 +158,5 @@ def keep_trace(order: RankOrder, ran: Ran, grown: Grown, report: RankReport, par
         place = kept(order.keep, order, folder)
         trace_writer.write(grown.trace, grown.workspace, trace_folder.order_file(source), place)
         launch_graph.copy(source, place)
+        fused_kernels.copy(source, place)
         record(order, ran, report, folder)

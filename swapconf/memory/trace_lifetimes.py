@@ -34,12 +34,14 @@ _ACCUMULATED = "accu_grads"
 
 
 def lifetimes(trace: Trace) -> Lifetimes:
-    """The device blocks of a trace, [n]. Without the tracker's graph (memory_optimize_level O1) activations, gradients
-    and temporaries cannot be told apart; all are temporaries then. A run in PyNative mode has marks for it."""
+    """The device blocks of a trace, [n]. What a fused kernel makes is named after the operator in it. Without the
+    tracker's graph (memory_optimize_level O1) activations, gradients and temporaries cannot be told apart; all are
+    temporaries then. A run in PyNative mode has marks for it."""
     if trace.marks:
         return marked_lifetimes(trace)
     blocks = [block for block in trace.blocks if not block.on_host]
-    names = [block.node for block in blocks]
+    makers = trace.opened.makers
+    names = [makers.get(block.start, block.node) for block in blocks]
     parameters = {block.node for block in blocks if block.kind == "Weight"}
     phase = phases(trace)
     category = [_category(block, parameters, phase) for block in blocks]

@@ -21,7 +21,6 @@ FEW_LAYERS, USUAL_LAYERS = 8, 16  # up to these the fewer there are the fewer wa
 USUAL_KERNELS = 50_000  # of a step; up to these as many plans are asked for
 # families whose plans held in true runs (docs/evidence/plans.md); others are always confirmed
 EVIDENCE = frozenset({"llama"})
-FUSED_LEVEL = "O1"  # MindSpore makes one kernel of several operators: plans are always confirmed
 
 
 def to_ask(judge: Judge, effort: float) -> tuple[int, int]:

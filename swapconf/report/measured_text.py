@@ -11,7 +11,7 @@ from swapconf.profile.measured_step import Repeated
 from swapconf.report import oom_tables
 from swapconf.words.columns import PrintedTable
 from swapconf.words.phrases import joined, phrase
-from swapconf.words.units import show_bytes
+from swapconf.words.units import GIB, MIB, show_bytes
 
 _MOST_MODULES, _MOST_OPERATORS = 8, 4
 
@@ -111,10 +111,22 @@ def notes(measured: MeasuredMemory, *, is_failure: bool) -> Iterator[str]:
         )
     if text := again(measured.repeated):
         yield text
+    device = measured.fullest
+    if device is not None and device.outside_bytes:
+        yield phrase(
+            "max_device_memory bounds the pool alone; a plan leaves room for the rest: `swapconf plan train.yaml "
+            "--budget ... --beside {size}`, and more for what an idle card holds",
+            size=_as_option(device.outside_bytes),
+        )
     for name in measured.files.packed:
         yield phrase("{file} is compressed and was not read", file=name)
     if is_failure and not measured.refused:
         yield from (oom_tables.notes(measured.held) if measured.held is not None else [oom_tables.NO_FAILURE])
+
+
+def _as_option(size_bytes: int) -> str:
+    """Rounded up, as `swapconf plan` takes it."""
+    return f"{-(-size_bytes * 100 // GIB) / 100:.2f}GB" if size_bytes >= GIB else f"{-(-size_bytes // MIB)}MB"
 
 
 def again(repeated: Sequence[Repeated]) -> str:

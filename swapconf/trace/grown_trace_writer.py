@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from swapconf.files.writing import refuse_links, replace_text
-from swapconf.trace import launch_graph
+from swapconf.trace import fused_kernels, launch_graph
 from swapconf.trace.execute_order import COLUMNS
 from swapconf.trace.trace import Kernel, Trace
 from swapconf.trace.trace_folder import BLOCKS, GRAPH, ORDER, TASKS
@@ -19,7 +19,7 @@ def write(trace: Trace, folder: Path) -> None:
     """Raises OSError."""
     folder.mkdir(parents=True, exist_ok=True)
     refuse_links(folder, (BLOCKS, GRAPH, ORDER, TASKS))
-    for name in (TASKS, launch_graph.FILE):  # of another run
+    for name in (TASKS, launch_graph.FILE, fused_kernels.FILE):  # of another run
         (folder / name).unlink(missing_ok=True)
     replace_text(folder / BLOCKS, "".join(memory_block_lines(trace.blocks, {})))
     replace_text(folder / GRAPH, "".join(tracker_graph_lines(trace.tasks)))
@@ -28,7 +28,7 @@ def write(trace: Trace, folder: Path) -> None:
 
 def remove(folder: Path) -> None:
     """What an earlier run left there. Raises OSError."""
-    for name in (BLOCKS, GRAPH, ORDER, TASKS, launch_graph.FILE):
+    for name in (BLOCKS, GRAPH, ORDER, TASKS, launch_graph.FILE, fused_kernels.FILE):
         (folder / name).unlink(missing_ok=True)
 
 

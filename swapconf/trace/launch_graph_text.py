@@ -132,12 +132,12 @@ class _Nodes:
         if match is None or match["own"] in self._numbers or count == MAX_NODES or self.is_ended:
             raise ValueError(phrase("{text} is not a node of a graph", text=shown(text.strip())))
         own, primitive = match["own"], match["primitive"]
-        arguments, told = _arguments(text, match.end())
-        self._inputs.append(tuple(self._node(argument) for argument in arguments))
+        given, told = arguments(text, match.end())
+        self._inputs.append(tuple(self._node(argument) for argument in given))
         self._numbers[own] = count
         self._name.append(intern(printed.name))
         self._primitive.append(intern(primitive))
-        item = _ITEM.fullmatch(arguments[1]) if primitive == ITEM and len(arguments) > 1 else None
+        item = _ITEM.fullmatch(given[1]) if primitive == ITEM and len(given) > 1 else None
         self._item.append(int(item[1]) if item else NO_NODE)
         self._unique.append(_attribute(_UNIQUE, told))
         self._forward_unique.append(_attribute(_FORWARD_UNIQUE, told))
@@ -169,7 +169,7 @@ def _attribute(pattern: re.Pattern[str], told: str) -> str:
     return intern(match[1]) if match else ""
 
 
-def _arguments(text: str, start: int) -> tuple[list[str], str]:
+def arguments(text: str, start: int) -> tuple[list[str], str]:
     """What stands between commas up to the parenthesis that closes the one before ``start``, and what follows it.
     Raises ValueError where there is none."""
     depth, found = 1, []

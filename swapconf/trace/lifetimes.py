@@ -6,7 +6,7 @@ prediction keeps the trace's events, multiplied by ``TICKS`` so that new events 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from functools import cached_property
 
@@ -62,6 +62,18 @@ class Lifetimes:
 
     def __len__(self) -> int:
         return len(self.start)
+
+    def occupying(self) -> Lifetimes:
+        """Without blocks of no bytes, which stand for what is handed on inside a fused kernel."""
+        kept = self.size_bytes > 0
+        if kept.all():
+            return self
+        names = ("start", "end", "size_bytes", "is_persistent", "category", "layer", "name")
+        return replace(
+            self,
+            **{name: getattr(self, name)[kept] for name in names},
+            stream=self.stream[kept] if len(self.stream) else self.stream,
+        )
 
     @property
     def streams(self) -> NDArray[np.int64]:

@@ -25,7 +25,7 @@ from collections.abc import Hashable, Mapping, Sequence, Set
 from enum import Enum
 
 from swapconf.trace.columns import FUSED
-from swapconf.trace.trace import POINT_TO_POINT, Kernel, Task, Tensor, Trace
+from swapconf.trace.trace import PART, POINT_TO_POINT, Kernel, Task, Tensor, Trace
 from swapconf.trace.waits import waits_of
 from swapconf.upstream.primitives import COPY, VIEWS
 from swapconf.upstream.scopes import GRADIENTS, in_layer
@@ -40,10 +40,25 @@ class Phase(Enum):
     OPTIMIZER = "optimizer"
 
 
+_ORDER = tuple(Phase)  # as a step comes to them
+
+
 def step_phases(trace: Trace) -> tuple[Phase, ...]:
-    """The phase of each launch of `Trace.step_tasks`; empty where the trace has no graph."""
+    """The phase of each launch of `Trace.step_tasks`; empty where the trace has no graph. That of a fused kernel is the
+    last one of its operators that stand in cells, if their inside is known."""
     if not trace.has_graph:
         return ()
+    inside = trace.opened
+    if not inside.parts:
+        return _of_launches(trace)
+    steps = zip(inside.trace.step_tasks, _of_launches(inside.trace), strict=True)
+    found = {task.event: ("-" in task.scope, _ORDER.index(phase)) for task, phase in steps}
+    launches = [inside.parts.get(task.event, (task.event * inside.scale,)) for task in trace.step_tasks]
+    return tuple(_ORDER[max(found[event] for event in events)[1]] for events in launches)
+
+
+def _of_launches(trace: Trace) -> tuple[Phase, ...]:
+    """Each by itself, fused or not."""
     tasks = trace.step_tasks
     named = _by_name(tasks)
     users = _users(trace, tasks)
@@ -118,7 +133,8 @@ def _without_a_name(tasks: Sequence[Task], first: Sequence[int]) -> set[int]:
         is_lost = "-" not in task.scope
         is_behind = task.name.startswith(GRADIENTS) or (is_lost and not of_gradients.isdisjoint(task.inputs))
         is_beside = is_lost and not again.isdisjoint(task.inputs)
-        if is_behind and is_lost and task.primitive not in VIEWS and (FUSED in task.name or is_beside):
+        is_fused = FUSED in task.name or (PART, "") in task.attributes
+        if is_behind and is_lost and task.primitive not in VIEWS and (is_fused or is_beside):
             found.add(task.event)
         # not what it writes in place, as a view and the sum of a weight's gradients do; a copy back is no gradient
         new = set(task.outputs).difference(task.inputs) if task.primitive != COPY else set()

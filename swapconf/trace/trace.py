@@ -14,24 +14,30 @@ from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
 from itertools import accumulate
-from math import prod
 from statistics import mode
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from swapconf.trace import launch_graph
+from swapconf.trace import fused_kernels, launch_graph
 from swapconf.trace.blocks import HOST_POOL as HOST_POOL
 from swapconf.trace.blocks import Block as Block
 from swapconf.trace.blocks import Blocks as Blocks
+from swapconf.trace.fused_kernels import FusedKernel
 from swapconf.trace.launch_graph import LaunchGraph
 from swapconf.trace.marked_passes import Passes
 from swapconf.trace.marks import Mark
+from swapconf.trace.tensor import Tensor as Tensor
+from swapconf.trace.tensor import element_bits as element_bits
 from swapconf.words.phrases import mark, phrase
 
+if TYPE_CHECKING:
+    from swapconf.trace.opened import Opened
+
 POINT_TO_POINT = frozenset({"Receive", "Send"})  # messages between two ranks
+PART = "part"  # attribute of a task that is an operator in a fused kernel
 _EVENT_PRIMITIVES = frozenset({"StreamSend", "StreamRecv"})
-_BITS = re.compile(r"(?:B?Float|HiFloat|U?Int|Complex)(\d+)")
 _NUMBER = re.compile(r"-op\d+$")
 
 
@@ -70,27 +76,6 @@ class Kernel:
         return self.primitive == "MoveTo" and "ValueNode<StringImm> CPU" in self.inputs
 
 
-@dataclass(frozen=True, slots=True)
-class Tensor:
-    """Type and shape as the tracker prints them: ``BFloat16``, (4096, 512)."""
-
-    dtype: str
-    shape: tuple[int, ...]
-
-    @property
-    def size_bytes(self) -> int | None:
-        """None where the type or a dimension is not known."""
-        bits = element_bits(self.dtype)
-        return None if bits is None or any(size < 0 for size in self.shape) else -(-prod(self.shape) * bits // 8)
-
-
-def element_bits(dtype: str) -> int | None:
-    """Bits of one element: 16 for ``BFloat16``; nothing for a string, which stays on the host."""
-    fixed = {"Bool": 8, "String": 0}
-    known = _BITS.match(dtype)
-    return fixed.get(dtype, int(known[1]) if known else None)
-
-
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Task:
     """One record of tracker_graph.ir. ``inputs``, ``outputs``: ids of tensors (a view writes the id that it reads)."""
@@ -123,7 +108,8 @@ class Trace:
     """One rank of one dry run. ``tasks`` is empty where there is no graph, see `why_no_graph`. ``marks``: of a run in
     PyNative mode, whose tasks have no cells and whose kernels stand in no order of execution; its child tells what the
     last step moved to the host: ``moved``, (layer, bytes) of each tensor, and the most bytes there at once.
-    ``launch_graph_file``: where the graph that decided the order of the kernels is kept, "" where it is not."""
+    ``launch_graph_file``: where the graph that decided the order of the kernels is kept, "" where it is not;
+    ``fused_kernels_file``: the same of what is inside fused kernels."""
 
     folder: str
     rank: int
@@ -134,6 +120,7 @@ class Trace:
     moved: tuple[tuple[int, int], ...] = ()
     moved_host_bytes: int = 0
     launch_graph_file: str = ""
+    fused_kernels_file: str = ""
 
     def __post_init__(self) -> None:
         if not isinstance(self.blocks, Blocks):  # what is made by hand is written as rows
@@ -176,6 +163,19 @@ class Trace:
         """The graph among whose nodes MindSpore decided the order of the kernels; None where it was not kept. Raises
         SwapconfError where its file is damaged."""
         return launch_graph.read(self.launch_graph_file) if self.launch_graph_file else None
+
+    @cached_property
+    def fused_kernels(self) -> Mapping[str, FusedKernel]:
+        """What is inside fused kernels, by their names; nothing where it was not kept. Raises SwapconfError where the
+        file is damaged."""
+        return fused_kernels.read(self.fused_kernels_file) if self.fused_kernels_file else {}
+
+    @cached_property
+    def opened(self) -> Opened:
+        """The same with the operators inside fused kernels."""
+        from swapconf.trace.opened import opened  # which makes traces
+
+        return opened(self)
 
     @cached_property
     def passes(self) -> Passes:

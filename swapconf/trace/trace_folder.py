@@ -10,7 +10,7 @@ from typing import TypeVar
 import numpy as np
 
 from swapconf.files.table_lines import INCOMPLETE, Damage
-from swapconf.trace import execute_order, launch_graph, marks, memory_block, task_table, tracker_graph
+from swapconf.trace import execute_order, fused_kernels, launch_graph, marks, memory_block, task_table, tracker_graph
 from swapconf.trace.blocks import Blocks
 from swapconf.trace.trace import Kernel, Task, Trace
 from swapconf.words.findings import Finding, SwapconfError
@@ -24,7 +24,8 @@ def read(folder: str | Path, rank: int) -> Trace:
     """The trace in a folder. Raises SwapconfError with what is wrong in any of its files.
 
     The graph is optional, because MindSpore writes none with memory_optimize_level O1. task.csv, where it was kept, is
-    a second witness of the tasks. The graph that decided the order of the kernels is read when it is asked for. A run
+    a second witness of the tasks. The graph that decided the order of the kernels, and what is inside
+    fused ones, is read when it is asked for. A run
     in PyNative mode has marks, and an order of execution only for what it compiled by the way, which is left aside.
     """
     place = Path(folder)
@@ -45,6 +46,10 @@ def read(folder: str | Path, rank: int) -> Trace:
             _check_kernels(place, kernels, tasks)
         if table is not None and not np.array_equal(table.event, [task.event for task in tasks]):
             _refuse(place / TASKS, phrase("the tasks are not those of {file}", file=GRAPH))
+
+    def kept(name: str) -> str:
+        return str(place / name) if (place / name).exists() and not is_marked else ""
+
     found = marks.read(place / marks.FILE, blocks) if is_marked else ()
     moved, host_bytes = marks.moved_by(place / marks.FILE) if is_marked else ((), 0)
     return Trace(
@@ -56,7 +61,8 @@ def read(folder: str | Path, rank: int) -> Trace:
         marks=found,
         moved=moved,
         moved_host_bytes=host_bytes,
-        launch_graph_file=str(ordered) if (ordered := place / launch_graph.FILE).exists() and not is_marked else "",
+        launch_graph_file=kept(launch_graph.FILE),
+        fused_kernels_file=kept(fused_kernels.FILE),
     )
 
 

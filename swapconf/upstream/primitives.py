@@ -6,6 +6,7 @@ VIEWS = frozenset({"ExpandDims", "Flatten", "Reshape", "Squeeze", "TransposeExtV
 RESHAPE = "Reshape"
 COPY = "MoveTo"  # between device and host
 NORM = "RmsNorm"
+FUSED_LEVEL = "O1"  # the jit_level at which MindSpore makes one kernel of several primitives
 MAKE_SEVERAL = frozenset({"FlashAttentionScore", NORM})  # tensors, of which their gradient reads more than the first
 
 _EXTENDED = {"AddExt": "Add", "SubExt": "Sub", "StackExt": "Stack", "SumExt": "ReduceSum", "DropoutExt": "Dropout"}

@@ -20,9 +20,11 @@ ROOM = 8  # kernels between a copy of a weight and its reader, from which on it 
 class Baseline(LaidOut):
     """What strategies are asked of. ``awaits_send``: kernels in front of which the main stream waits for what was sent,
     as a parameter that they read. ``adds_up_experts``: several cards have the same experts, so that they add up the
-    gradients of those."""
+    gradients of those. ``joined``: kernels that are launched together with the one in front of them, as operators of a
+    fused one."""
 
     awaits_send: frozenset[int] = frozenset()
+    joined: frozenset[int] = frozenset()
     adds_up_experts: bool = False
 
     @cached_property
@@ -31,6 +33,18 @@ class Baseline(LaidOut):
         found = np.zeros(len(self.kernels) + 1, dtype=np.bool_)
         found[self.maker[self.reads.block[self.kernels.backward[self.reads.kernel]]]] = True
         return found[:-1]
+
+    @cached_property
+    def ends_launch(self) -> Flags:
+        """[kernels] no other one is launched together with it behind it."""
+        found = np.ones(len(self.kernels) + 1, dtype=np.bool_)
+        found[list(self.joined)] = False
+        return found[1:]
+
+    @cached_property
+    def launch(self) -> Ints:
+        """[kernels] the number of the launch that each is part of."""
+        return np.concatenate([[0], np.cumsum(self.ends_launch)[:-1]])
 
     @cached_property
     def predicting(self) -> Flags:

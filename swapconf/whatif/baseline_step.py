@@ -69,7 +69,7 @@ def step_of(trace: Trace, baseline: Baseline) -> Step:
         program=once,
         kernel=kernel,
         item=item,
-        load=on_first(workload(trace), once.names),
+        load=on_first(workload(trace), parts),
         tensors=_tensors(parts, baseline),
     )
 

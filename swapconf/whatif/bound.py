@@ -5,7 +5,8 @@ changes with every copy and every node that runs again. The bound allows for tha
 where the rules put it, by more than was ever measured (out: 20 kernels late; back: 12 of 100 early). And as much is in
 use on top as the two largest blocks take that a layer makes, forward or backward: kernels that run in another order
 hold what they read and what they make, and on one stream there is one such kernel at a time. Where copies back reach
-what the loss computes for its gradient alone, that counts as a layer: these kernels change places, too. Besides,
+what the loss computes for its gradient alone, that counts as a layer: these kernels change places, too. With fused
+kernels, each of several operators, in whose order a prediction is not made, it is twice as many blocks. Besides,
 MindSpore keeps scalar constants of a graph on the device, a block of 512 bytes each, and shares fewer of them in a
 larger graph: one is added for each kernel that is. This is reasoned and checked against true dry runs, not proven:
 docs/evidence/what-if.md.
@@ -27,6 +28,7 @@ from swapconf.whatif.swap import Slack, Windows
 
 SLACK = Slack(late=24, early=8, share=8)
 LARGEST = 2
+LARGEST_FUSED = 4  # of the operators of two launches
 CONSTANT_BYTES = 512
 
 
@@ -51,7 +53,8 @@ def order_bytes(prepared: PlacedBaseline, more: Sequence[int] = ()) -> int:
     made = baseline.maker >= 0
     inside = made & (baseline.kernels.layer[np.maximum(baseline.maker, 0)] >= 0)
     inside |= np.isin(baseline.maker, more)
-    return int(np.sort(baseline.blocks.size_bytes[inside])[-LARGEST:].sum())
+    is_fused = bool(baseline.joined) or bool(baseline.kernels.is_fused.any())
+    return int(np.sort(baseline.blocks.size_bytes[inside])[-LARGEST_FUSED if is_fused else -LARGEST :].sum())
 
 
 def _reached(baseline: Baseline, alone: Mapping[int, Ints], windows: Windows) -> list[int]:

@@ -139,7 +139,9 @@ def prediction(prepared: PlacedBaseline, launched: LaunchPlan) -> Prediction:
         ),
     )
     again = int((~baseline.views[program.copies[: len(program.copies) - program.parted]]).sum())
-    return Prediction(device=device, moves=moves, recomputed=again // max(baseline.steps, 1), steps=baseline.steps)
+    return Prediction(
+        device=device.occupying(), moves=moves, recomputed=again // max(baseline.steps, 1), steps=baseline.steps
+    )
 
 
 def _freed(baseline: Baseline, position: Ints, row: Ints, old: Ints) -> Ints:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from swapconf.upstream.scopes import EXTRA_BLOCK, GRADIENTS, InLayer, in_layer
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.homes import dispatched, states_read, weights_read
 from swapconf.whatif.laid_out import EXPERTS, GRADIENT_VIEW
-from swapconf.whatif.passes import adopted, passes, rehomed
+from swapconf.whatif.layer_passes import adopted, passes, rehomed
 from swapconf.whatif.streams import released
 from swapconf.words.phrases import phrase
 
@@ -70,6 +71,7 @@ def prepare(trace: Trace, recomputes: bool = False) -> Baseline:
         turned=frozenset(index for index, task in enumerate(tasks) if _is_turned(task)),
         in_state=_in_state(trace.launch_graph, kernels),
         awaits_send=frozenset(_await_sends(trace.kernels)),
+        joined=_joined(kernels),
         adds_up_experts=_adds_up_experts(blocks, tasks, stream),
     )
 
@@ -151,6 +153,11 @@ def _await_sends(kernels: Iterable[Kernel]) -> Iterator[int]:
                 yield number
             if kernel.stream == 0 or kernel.primitive == _SEND:
                 awaited.clear()
+
+
+def _joined(kernels: Sequence[Kernel]) -> frozenset[int]:
+    """Kernels that are of one row of the order of execution with the one in front of them."""
+    return frozenset(number for number, (one, other) in enumerate(pairwise(kernels), 1) if one.index == other.index)
 
 
 def _adds_up_experts(blocks: Iterable[Block], tasks: Sequence[Task], stream: Ints) -> bool:

@@ -17,6 +17,7 @@ from swapconf.memory.allocators import place
 from swapconf.memory.allocators.mindspore import TRAINER_GROWTH_BYTES, Pool
 from swapconf.memory.memory_view import EntryTotal, MemoryView
 from swapconf.memory.replay import Replay, replay
+from swapconf.memory.trace_lifetimes import lifetimes
 from swapconf.memory.view import of_trace, view
 from swapconf.models.network import Network
 from swapconf.study.study import Study
@@ -34,7 +35,7 @@ from swapconf.whatif.prediction import Moves, Prediction
 from swapconf.whatif.prepare import prepare
 from swapconf.whatif.step_time import Clock, TimedStep
 from swapconf.whatif.sweep import Point, PointTime
-from swapconf.whatif.unfused import unfused
+from swapconf.whatif.unfused import unfused, worth
 from swapconf.words.findings import Finding, Origin, Severity
 from swapconf.words.phrases import joined, phrase
 from swapconf.words.units import show_bytes
@@ -103,13 +104,13 @@ class Question:
         self._machine = machine
         self.clock = None if machine is None else step_time.clock(trace, baseline, machine)
         self._told = run_record.pool(folder)
-        replayed = replay(trace, baseline.blocks, self._told)
+        replayed = replay(trace, lifetimes(trace) if baseline.joined else baseline.blocks, self._told)
         self.pool = _asked(replayed.pool, self._told, run_record.pool_of(study.document.root.plain(), {}))
         inlined = inlined_otherwise(trace.folder, recorded, study, _making(study))
         self.findings = (
             *[_unrecorded(trace.folder)] * (not recorded),
             *([inlined] if inlined is not None else []),
-            *[_fused(trace.folder)] * bool(baseline.kernels.is_fused.any()),
+            *worth(trace),
             *_unexplained(trace.folder, replayed),
         )
         _check(self.prepared, network, study)
@@ -337,19 +338,6 @@ def _entries(config: Config) -> Iterator[tuple[Origin, str, Config]]:
 
 
 _COMMUNICATION = "select_comm_recompute"
-
-
-def _fused(folder: str) -> Finding:
-    return Finding(
-        origin=Origin(file=f"{folder}/execute_order.csv"),
-        rule="kernels-fused",
-        severity=Severity.NOTE,
-        message=phrase(
-            "kernels are fused (jit_level O1), and MindSpore fuses others once something is swapped or recomputed: the "
-            "prediction is less exact, mostly too high (docs/evidence/what-if-fused.md)"
-        ),
-        hint=phrase("confirm what you choose by a dry run; with jit_level O0 the prediction is exact to 1 % or so"),
-    )
 
 
 def _unrecorded(folder: str) -> Finding:

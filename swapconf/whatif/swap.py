@@ -113,17 +113,18 @@ def swap(
     moved, group = _moved(baseline, program, served, prefetch, kind, of_moved, unread)
     block, face, reach, dead = moved.block, moved.face, moved.prefetch, moved.unread
     copied, launched = _copied_out(baseline, program, block, face, baseline.upfront if upfront is None else upfront)
-    before = np.sort(np.concatenate([launched, program.inserted]))
+    before = _starts(baseline, program, launched)
     tensor, batch, sooner, latest = _by_batch(baseline, program, served, group)
     leads = np.diff(tensor, prepend=-1) > 0
     used, until = (
         np.concatenate([sooner[leads], copied[dead] + TURN]),
         np.concatenate([latest[leads], copied[dead] + TURN]),
     )
-    place = np.searchsorted(before, used) - reach - allowed.early
+    ends = _ends(baseline, program, launched)
+    place = np.searchsorted(ends, used) - reach - allowed.early
     if allowed.share:
         place -= reach // allowed.share
-    further = np.searchsorted(before, sooner[~leads]) - reach[tensor[~leads]] - allowed.early
+    further = np.searchsorted(ends, sooner[~leads]) - reach[tensor[~leads]] - allowed.early
     begins = program.where[_begins(baseline)[batch[~leads]]] - COPY_BACK
     later = Later(
         window=tensor[~leads], until=latest[~leads], returned=np.maximum(_ahead(before, np.maximum(further, 0)), begins)
@@ -174,7 +175,8 @@ def freed(baseline: Baseline, program: StrategyProgram, windows: Windows, slack:
     where = program.where.copy()
     where[face[early]] = copied[early] - EARLY
     back = windows.returned[~windows.unread]
-    order = np.sort(np.concatenate([where, program.inserted, copied, back, _alone(baseline, program, windows)]))
+    launched = _ends(baseline, program, where)
+    order = np.sort(np.concatenate([launched, copied, back, _alone(baseline, program, windows)]))
     starts = baseline.step_starts
     last = np.searchsorted(order, starts[np.searchsorted(starts, face, side="right")] * TICKS) - 1
     late = slack.late if slack is not None else 0
@@ -276,6 +278,24 @@ def _freed_with_later(copied: Ints, released: Ints) -> Ints:
     found = np.empty_like(released)
     found[turn] = np.minimum.accumulate(released[turn][::-1])[::-1]
     return found
+
+
+def _starts(baseline: Baseline, program: StrategyProgram, launched: Ints) -> Ints:
+    """Where each launch begins, in order. ``launched``: [kernels] where each kernel runs. What is launched together
+    runs again together, too."""
+    if not baseline.joined:
+        return np.sort(np.concatenate([launched, program.inserted]))
+    begins = np.roll(baseline.ends_launch, 1)
+    again = np.diff(baseline.launch[program.copies], prepend=-1) != 0
+    return np.sort(np.concatenate([launched[begins], program.inserted[again]]))
+
+
+def _ends(baseline: Baseline, program: StrategyProgram, launched: Ints) -> Ints:
+    """Where each launch ends, in order, as `_starts`."""
+    if not baseline.joined:
+        return np.sort(np.concatenate([launched, program.inserted]))
+    again = np.diff(baseline.launch[program.copies], append=-1) != 0
+    return np.sort(np.concatenate([launched[baseline.ends_launch], program.inserted[again]]))
 
 
 def _ahead(before: Ints, place: Ints) -> Ints:

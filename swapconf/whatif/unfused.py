@@ -1,13 +1,14 @@
 """TRACE -> TRACE without fused kernels: with ``jit_level: O1`` MindSpore makes one kernel of several operators.
 
 It does so after recompute and swap have marked operators, so that a strategy is about operators and not about these
-kernels. ``GraphKernel_Mul_Add_Cast_fusion`` stands for the operator that makes what it leaves, ``Cast``; with several
+kernels. Where the trace knows what is inside, each operator is a kernel (`trace/opened.py`). Else
+``GraphKernel_Mul_Add_Cast_fusion`` stands for the operator that makes what it leaves, ``Cast``; with several
 outputs for as many, the last ones of its name, each of which reads the one before it where both are of one shape.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -15,12 +16,15 @@ import numpy as np
 from swapconf.timing.costing import Signature, Workload
 from swapconf.trace.columns import FUSED
 from swapconf.trace.trace import Kernel, Task, Trace
+from swapconf.words.findings import Finding, Origin, Severity
+from swapconf.words.phrases import phrase
 
 _REST = "+"  # in the names of what stands for a fused kernel, but for the first
 
 
 def unfused(trace: Trace) -> Trace:
-    """The same blocks, and a kernel for each output of a fused one."""
+    """The same blocks, and a kernel for each operator in a fused one, or for each output."""
+    trace = trace.opened.trace
     if not trace.has_graph or not any(FUSED in kernel.name for kernel in trace.kernels):
         return trace
     others = iter([task for task in trace.tasks if task.is_kernel])
@@ -36,14 +40,42 @@ def unfused(trace: Trace) -> Trace:
     return replace(trace, kernels=tuple(kernels), tasks=tuple(sorted(tasks, key=lambda task: task.event)))
 
 
-def on_first(load: Workload, names: Sequence[str]) -> Workload:
+def on_first(load: Workload, parts: Trace) -> Workload:
     """What the kernels of the fused step do, told of those that stand for them: the first of each takes all of its
-    time. ``names``: of all that stand for them."""
-    is_rest = np.array([_REST in name for name in names])
+    time. ``parts``: the trace without fused kernels."""
+    launched = [kernel for kernel in parts.step if not kernel.is_event]
+    names = [kernel.name for kernel in launched]
+    index = np.array([kernel.index for kernel in launched])
+    is_rest = np.diff(index, prepend=-1) == 0
     index = load.index[np.cumsum(~is_rest) - 1]
     nothing = Signature("Reshape", (), (), (), None)
     return Workload(
         names=tuple(names), signatures=(*load.signatures, nothing), index=np.where(is_rest, len(load.signatures), index)
+    )
+
+
+def worth(trace: Trace) -> Iterator[Finding]:
+    """What a prediction from a trace with fused kernels is worth."""
+    if not any(FUSED in kernel.name for kernel in trace.kernels):
+        return
+    is_known = bool(trace.opened.parts)
+    yield Finding(
+        origin=Origin(file=f"{trace.folder}/execute_order.csv"),
+        rule="kernels-fused",
+        severity=Severity.NOTE,
+        message=phrase(
+            "kernels are fused (jit_level O1): the prediction is about the operators in them, in the order of the run "
+            "without a strategy, not in that which MindSpore would decide; the bound of --safe is wider for it "
+            "(docs/evidence/what-if-fused.md)"
+        )
+        if is_known
+        else phrase(
+            "kernels are fused (jit_level O1), and this trace does not tell what is inside: the prediction is less "
+            "exact, mostly too high (docs/evidence/what-if-fused.md)"
+        ),
+        hint=phrase("confirm what you choose by a dry run; with jit_level O0 the prediction is exact to 1 % or so")
+        if is_known
+        else phrase("make the trace again: a dry run of this version with MindSpore 2.9.0 keeps what is inside"),
     )
 
 

@@ -80,6 +80,7 @@ def test_both_commands_tell_it_from_the_folder_the_one_above_and_the_file(comman
         output = invoke(command, path).output
         assert "counts 11.65G for the process" in output
         assert "1.52G of that in no pool" in output
+        assert "--beside 1.52GB" in output
 
 
 def test_what_was_held_before_the_profiler_began_is_in_no_row_and_counts(torch: Path) -> None:

@@ -17,6 +17,7 @@ from tests.helpers import AS_WRITTEN, ROOT, study_of, study_of_values
 from tests.unit.test_upstream_cases import BASE
 
 QWEN3 = {"model_type": "qwen3", "architectures": "Qwen3ForCausalLM"}
+ONCE = {"gradient_accumulation_steps": 1}
 LISTED = {"swap": True, "op_swap": [{"op_name": "attention", "backward_prefetch": 5, "layers": True}]}
 
 
@@ -65,7 +66,7 @@ def model(**settings: Any) -> dict[str, Any]:
         ({"swap_config": LISTED, **model(use_flash_attention=False)}, None, None),
         ({"swap_config": LISTED, "context": {"memory_optimize_level": "O1"}}, "memory-optimize-level", "error"),
         ({"context": {"memory_optimize_level": "O1"}}, None, None),
-        ({"swap_config": LISTED, "use_parallel": False}, "lazy-inline-off", "warning"),
+        ({"swap_config": LISTED, "use_parallel": False, "runner_config": ONCE}, "lazy-inline-off", "warning"),
         ({"swap_config": LISTED, "parallel": {"parallel_mode": "STAND_ALONE"}}, "lazy-inline-off", "warning"),
         ({"swap_config": LISTED, **model(disable_lazy_inline=True)}, "lazy-inline-off", "error"),
         ({"swap_config": LISTED, "runner_config": {"gradient_accumulation_steps": 1}}, "lazy-inline-off", "note"),
@@ -107,8 +108,8 @@ def model(**settings: Any) -> dict[str, Any]:
         ({"recompute_config": {"select_comm_recompute": {"feed_forward": True}}}, "recompute-void", "warning"),
         ({"recompute_config": {"recompute": True, "mp_comm_recompute": False}}, "plain-mindformers-differs", "warning"),
         ({"recompute_config": {"recompute": [-1]}}, "recompute-count", "error"),
-        ({"parallel_config": {"pipeline_stage": 3}}, "stage-offset", "error"),
-        ({"parallel_config": {"pipeline_stage": 3}, **model(offset=[0, 0, 1])}, None, None),
+        ({"parallel_config": {"pipeline_stage": 3}, "runner_config": ONCE}, "stage-offset", "error"),
+        ({"parallel_config": {"pipeline_stage": 3}, "runner_config": ONCE, **model(offset=[0, 0, 1])}, None, None),
         (
             {
                 "swap_config": LISTED,

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from swapconf.timing import hardware
 from swapconf.timing.costing import costs, workload
+from swapconf.trace import fused_kernels
 from swapconf.trace.trace import Kernel, Task, Tensor, Trace
 from swapconf.whatif.baseline_step import step_of, table
+from swapconf.whatif.bound import order_bytes, safe_peak_bytes
+from swapconf.whatif.one_step import one_step
 from swapconf.whatif.placed import placed
 from swapconf.whatif.predict import predict
 from swapconf.whatif.prepare import prepare
+from swapconf.whatif.question import Question
 from swapconf.whatif.unfused import unfused
 from tests.helpers import TRACES, golden, packed, strategy_of, study_of
 
@@ -132,3 +137,77 @@ def test_what_needs_other_ranks_is_counted_among_the_operators() -> None:
     assert len(step.program) > len(trace.step_tasks)
     assert names
     assert all("Send-" in name or "Receive-" in name for name in names)
+
+
+PLAIN = TRACES / "fused" / "llama_plain"
+
+
+@pytest.mark.parametrize(
+    ("changes", "peak_bytes", "moves"),
+    [
+        ('swap_config={"swap": true, "layer_swap": [{"backward_prefetch": 1, "layers": [1]}]}', 81_456_640, 50),
+        ("recompute_config.recompute=[1]", 81_986_048, 0),
+    ],
+)
+def test_where_the_inside_is_known_operators_are_asked(changes: str, peak_bytes: int, moves: int) -> None:
+    """The peaks and copies of true runs with these strategies."""
+    trace, study = packed(PLAIN), study_of(PLAIN / "model.yaml", changes)
+    network, strategy = study.network, study.strategy
+    assert network is not None
+    assert strategy is not None
+    found = predict(placed(prepare(unfused(trace)), network), strategy)
+    assert abs(found.used_peak_bytes / peak_bytes - 1) < 1e-4
+    assert len(found.moves) // found.steps == moves
+    assert (found.device.size_bytes > 0).all()
+
+
+def test_operators_of_one_launch_are_known_to_be_of_one() -> None:
+    trace, study = packed(PLAIN), study_of(PLAIN / "model.yaml")
+    assert study.network is not None
+    baseline = prepare(unfused(trace))
+    assert baseline.ends_launch.sum() == len([task for task in trace.tasks if task.is_kernel])
+    assert len(baseline.kernels) > baseline.ends_launch.sum()
+    assert (np.diff(baseline.launch) == baseline.ends_launch[:-1]).all()
+
+
+def test_what_stands_inside_takes_no_memory_and_the_first_takes_the_time() -> None:
+    trace, study = packed(PLAIN), study_of(PLAIN / "model.yaml")
+    assert study.network is not None
+    baseline = prepare(unfused(trace))
+    assert baseline.blocks.used_peak_bytes == trace.used_peak_bytes
+    card, step = hardware.load("ascend_910b2"), step_of(trace, baseline)
+    found = table(step, card).duration_us[: len(step.program)]
+    assert np.isclose(found.sum(), costs(workload(trace), card).duration_us.sum())
+
+
+def test_a_user_is_told_what_a_prediction_with_fused_kernels_is_worth() -> None:
+    folder, study = Path(packed(PLAIN).folder), study_of(PLAIN / "model.yaml")
+    (known,) = (found for found in Question(folder, study).findings if found.rule == "kernels-fused")
+    (folder / fused_kernels.FILE).unlink()
+    (older,) = (found for found in Question(folder, study).findings if found.rule == "kernels-fused")
+    assert "about the operators in them" in known.message
+    assert "does not tell what is inside" in older.message
+
+
+def test_the_safe_bound_is_wider_with_fused_kernels() -> None:
+    trace, study = packed(PLAIN), study_of(PLAIN / "model.yaml", "recompute_config.recompute=[1]")
+    network, strategy = study.network, study.strategy
+    assert network is not None
+    assert strategy is not None
+    prepared = placed(prepare(unfused(trace)), network)
+    baseline = prepared.baseline
+    inside = (baseline.maker >= 0) & (baseline.kernels.layer[np.maximum(baseline.maker, 0)] >= 0)
+    largest = np.sort(baseline.blocks.size_bytes[inside])[::-1]
+    assert order_bytes(prepared) == largest[:4].sum()
+    assert safe_peak_bytes(prepared, strategy) > 81_986_048 + largest[:2].sum()
+
+
+def test_the_one_step_that_plans_are_judged_by_knows_what_is_launched_together() -> None:
+    trace, study = packed(PLAIN), study_of(PLAIN / "model.yaml")
+    assert study.network is not None
+    baseline = prepare(unfused(trace))
+    once = one_step(placed(baseline, study.network), step_of(trace, baseline))
+    assert once is not None
+    kept = once.prepared.baseline
+    assert 2 * len(kept.joined) == len(baseline.joined)
+    assert (kept.ends_launch == baseline.ends_launch[: len(kept.kernels)]).all()

@@ -14,7 +14,7 @@ from swapconf.trace.lifetimes import TICKS
 from swapconf.trace.trace import Kernel
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.cell_outputs import cell_outputs, read_by_others
-from swapconf.whatif.passes import passes, rehomed
+from swapconf.whatif.layer_passes import passes, rehomed
 from swapconf.whatif.recompute import StrategyProgram, recompute
 from swapconf.whatif.region_parts import RegionPart
 from swapconf.whatif.regions import _region

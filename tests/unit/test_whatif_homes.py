@@ -10,7 +10,7 @@ import numpy as np
 from swapconf.trace.columns import Reads
 from swapconf.trace.trace import Block, Task
 from swapconf.whatif.homes import dispatched, states_read, take_in, weights_read
-from swapconf.whatif.passes import adopted, passes
+from swapconf.whatif.layer_passes import adopted, passes
 
 
 def reading(*pairs: tuple[int, int]) -> Reads:

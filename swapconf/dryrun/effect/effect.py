@@ -7,6 +7,8 @@ tensor that it reads, so it is the view that counts, as for MindSpore's own rule
 
 What is recomputed bears the cells of its forward kernel; that it is recomputed is told by `swapconf.trace.phases`.
 
+Of a fused kernel each operator counts, as far as its inside is known.
+
 A trace repeats its kernels for every training step; an effect speaks of one step, with all its micro-batches.
 """
 
@@ -132,6 +134,7 @@ def observed(trace: Trace, num_layers: int) -> Effect:
 
     if trace.marks:
         return marked_effect(trace)
+    trace = trace.opened.trace
     places = {scope: place_of(scope, num_layers) for scope in {kernel.scope for kernel in trace.step}}
     again, held = recomputed(trace, places) if trace.has_graph else (None, frozenset())
     return Effect(

@@ -1,0 +1,221 @@
+"""Pass ``graph_kernel_cluster``: which nodes of a func graph MindSpore fuses into one kernel (``jit_level: O1``).
+
+Source: MindSpore, ``graph_fusion/core/graph_kernel_cluster.cc`` (`Graph`, `CircleChecker`), and of its back end for
+Ascend ``adapter/graph_kernel_cluster_cloud.cc`` with `DvmSupportChecker`. It runs once for each func graph, before
+calls are put in their places, so that no cluster reaches from the forward pass into the backward pass, or into another
+micro-batch. From the last node back, each base collects what can be clustered among its inputs, and theirs
+(`FindCandidates`); what would make the cluster wait for itself is taken out (`CircleChecker`); the rest becomes one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Set
+
+from swapconf.trace.func_graph_text import CALL, FuncGraph, FuncNode, Kind
+from swapconf.trace.launch_graph import ITEM
+from swapconf.trace.tensor import Tensor
+
+_FLOATS = frozenset({"BFloat16", "Float16", "Float32"})
+_COMPARING = frozenset({"Equal", "Greater", "GreaterEqual", "IsFinite", "Less", "LessEqual", "NotEqual"})
+_OF_INTEGERS = frozenset({"Abs", "Add", "Assign", "BroadcastTo", "Maximum", "Minimum", "Mul", "Neg", "Sub"})
+_CASTING = _FLOATS | {"Bool", "Int32"}
+_KEEP_BASIC = ("aggregate", "keep_basic", "primitive_target")  # attributes of what is not fused, whatever their value
+
+
+def clusters(graph: FuncGraph, clustered: Collection[str]) -> tuple[frozenset[int], ...]:
+    """The numbers of the nodes of each cluster, among those of the graph. ``clustered``: primitives that may be."""
+    nodes = _from_return(graph)
+    found = _Graph(graph, nodes, clustered).clusters()
+    return tuple(frozenset(nodes[place] for place in cluster) for cluster in found)
+
+
+def _from_return(graph: FuncGraph) -> list[int]:
+    """What the Return needs, inputs first, as `TopoSort` comes to it."""
+    (end,) = [item.number for item in graph.nodes[-1].arguments if item.kind is Kind.NODE][:1] or [len(graph.nodes) - 1]
+    order, seen, stack = [], {end}, [(end, iter(_inputs(graph.nodes[end])[::-1]))]
+    while stack:
+        node, left = stack[-1]
+        following = next((given for given in left if given not in seen), None)
+        if following is None:
+            order.append(node)
+            stack.pop()
+        else:
+            seen.add(following)
+            stack.append((following, iter(_inputs(graph.nodes[following])[::-1])))
+    return order
+
+
+def _inputs(node: FuncNode) -> list[int]:
+    return [item.number for item in node.arguments if item.kind is Kind.NODE]
+
+
+def can_be_clustered(node: FuncNode, clustered: Collection[str]) -> bool:
+    """`IsClusterableOp`: what the kernel generator DVM takes, by primitive and types; and what was expanded before."""
+    if node.primitive == CALL:
+        return True
+    attributes = node.attributes
+    if any(name in attributes for name in _KEEP_BASIC) or any(name.startswith("inplace_") for name in attributes):
+        return False
+    has_nothing = any(tensor is not None and 0 in tensor.shape for tensor in (*node.given, *node.made))
+    made = node.made[0] if node.made else None
+    if node.primitive not in clustered or attributes.get("skip") == "Bool(1)" or has_nothing or made is None:
+        return False
+    return _is_supported(node.primitive, node.given, made.dtype)
+
+
+def _is_supported(primitive: str, given: tuple[Tensor | None, ...], made: str) -> bool:
+    """`DvmSupportChecker`."""
+    first = given[0].dtype if given and given[0] is not None else ""
+    if primitive == "Cast":
+        return first in _CASTING and made in _CASTING
+    if primitive in _COMPARING:
+        return first in _FLOATS or (first == "Int32" and primitive != "IsFinite")
+    if primitive == "ReduceSum":
+        return made in _FLOATS and _are_of(given[:1], made)
+    if primitive == "Select":
+        return first == "Bool" and made in _FLOATS and _are_of(given[1:3], made)
+    if primitive in _OF_INTEGERS:
+        return (made in _FLOATS or made == "Int32") and _are_of(
+            given[:1] if primitive == "BroadcastTo" else given, made
+        )
+    if primitive == "Transpose":
+        return made in ("Float16", "Float32") and _are_of(given, made)
+    return made in _FLOATS and _are_of(given, made)
+
+
+def _are_of(given: Iterable[Tensor | None], made: str) -> bool:
+    """Of one type, or of those that 2.9.0 converts afterwards (its pass convert_mix_type)."""
+    return all(item is None or item.dtype == made or {item.dtype, made} <= _FLOATS | {"Int32"} for item in given)
+
+
+class _Graph:
+    """Clusters that grow, each known by the first of its nodes in topological order.
+
+    ``cluster``: by node the cluster that it joined, itself at first; ``last``: by cluster the last of its nodes.
+    """
+
+    def __init__(self, graph: FuncGraph, nodes: list[int], clustered: Collection[str]) -> None:
+        self._nodes = [graph.nodes[number] for number in nodes]
+        place = {number: index for index, number in enumerate(nodes)}
+        self._given = [{place[item] for item in _inputs(node)} for node in self._nodes]
+        self._cluster = list(range(len(nodes)))
+        self._size = [1] * len(nodes)
+        self._last = list(range(len(nodes)))
+        self._is_clusterable = [can_be_clustered(node, clustered) for node in self._nodes]
+
+    def clusters(self) -> list[list[int]]:
+        for base in reversed(range(len(self._nodes))):
+            if self._size[self._of(base)] == 1:
+                self._merge(self._without_lone_items(self._without_circles(self._candidates(base))))
+        found: dict[int, list[int]] = {}
+        for node in range(len(self._nodes)):
+            found.setdefault(self._of(node), []).append(node)
+        return [cluster for cluster in found.values() if self._is_fused(cluster)]
+
+    def _is_fused(self, cluster: list[int]) -> bool:
+        """Single operators become kernels of their own kind, too, but for what is a graph or assigns."""
+        real = [node for node in cluster if self._nodes[node].primitive != ITEM]
+        if len(real) != 1:
+            return bool(real)
+        only = self._nodes[cluster[0]]
+        return only.primitive not in (CALL, "Assign") and self._is_clusterable[cluster[0]]
+
+    def _of(self, node: int) -> int:
+        while self._cluster[node] != node:
+            node = self._cluster[node]
+        return node
+
+    def _inputs_of(self, cluster: int) -> set[int]:
+        self._given[cluster] = {self._of(node) for node in self._given[cluster]} - {cluster}
+        return self._given[cluster]
+
+    def _visit(self, start: int, goes_on: Callable[[int], bool]) -> None:
+        """Depth first, of the inputs the last one first."""
+        seen: set[int] = set()
+        stack = [self._of(start)]
+        while stack:
+            cluster = stack.pop()
+            if cluster not in seen:
+                seen.add(cluster)
+                if goes_on(cluster):
+                    stack += sorted(self._inputs_of(cluster))
+
+    def _candidates(self, base: int) -> list[int]:
+        """`FindCandidates`: what can be clustered, down to what cannot, or is a cluster already."""
+        found: list[int] = []
+
+        def take(cluster: int) -> bool:
+            if not self._is_clusterable[cluster] and self._nodes[cluster].primitive != ITEM:
+                return False
+            found.append(cluster)
+            return self._size[cluster] == 1
+
+        self._visit(base, take)
+        return found[::-1]
+
+    def _without_circles(self, candidates: list[int]) -> list[int]:
+        """`CircleChecker::RemoveCircle`: a candidate that is reached from another one through what is none would wait
+        for the kernel that waits for it; it is left out, with all candidates behind it."""
+        if len(candidates) < 2:
+            return candidates
+        left, acyclic = set(candidates), set[int]()
+        for base in candidates:
+            if base in left:
+                for reached in self._reached(base, left, acyclic):
+                    self._leave_out(reached, left)
+        return [cluster for cluster in candidates if cluster in left]
+
+    def _leave_out(self, reached: int, left: set[int]) -> None:
+        def leaves(cluster: int) -> bool:
+            was_left = cluster in left
+            left.discard(cluster)
+            return was_left
+
+        self._visit(reached, leaves)
+
+    def _reached(self, base: int, left: Set[int], acyclic: set[int]) -> list[int]:
+        """Candidates that inputs of ``base`` which are none need. ``acyclic``: what is known to need none."""
+        circle: list[int] = []
+        closed = set[int]()  # what led to one of them
+        for start in sorted(self._inputs_of(base) - left):
+            found, passed = self._needed(start, left, acyclic | closed)
+            circle += found
+            (closed if found else acyclic).update(passed)
+        return circle
+
+    def _needed(self, start: int, left: Set[int], known: Set[int]) -> tuple[list[int], set[int]]:
+        """(candidates that ``start`` needs, all that was met on the way), but for what is ``known``."""
+        found: list[int] = []
+        passed: set[int] = set()
+        lowest = min(left)
+
+        def goes_on(cluster: int) -> bool:
+            if self._last[cluster] < lowest or cluster in known:
+                return False
+            passed.add(cluster)
+            if cluster in left:
+                found.append(cluster)
+            return cluster not in left
+
+        self._visit(start, goes_on)
+        return found, passed
+
+    def _without_lone_items(self, candidates: list[int]) -> list[int]:
+        """`RemoveWildGetitem`: a TupleGetItem goes with what makes its tuple."""
+        left = set(candidates)
+        for cluster in sorted(left):
+            is_item = self._nodes[cluster].primitive == ITEM and self._size[cluster] == 1
+            if is_item and not self._inputs_of(cluster) & left:
+                left.discard(cluster)
+        return [cluster for cluster in candidates if cluster in left]
+
+    def _merge(self, candidates: list[int]) -> None:
+        if len(candidates) < 2:
+            return
+        first = min(candidates)
+        for cluster in candidates:
+            if cluster != first:
+                self._cluster[cluster] = first
+                self._last[first] = max(self._last[first], self._last[cluster])
+                self._size[first] += self._size[cluster]
+                self._given[first] |= self._given[cluster]

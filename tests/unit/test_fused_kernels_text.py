@@ -1,0 +1,89 @@
+"""What MindSpore prints of fused kernels, read into the operators that the model asked for."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from swapconf.trace import func_graph_text, fused_kernels_text
+from swapconf.trace.fused_kernels import FusedKernel
+from swapconf.trace.tensor import Tensor
+from swapconf.words.findings import SwapconfError
+from tests.unit.graph_texts import CLUSTERED, LAUNCHED, SPLIT
+
+NAME = "Default/GraphKernel_Mul_fusion-op5"
+NARROW = Tensor("BFloat16", (8, 4))
+
+
+def read(folder: Path, *, launched: str = LAUNCHED, split: str = SPLIT, clustered: str = CLUSTERED) -> FusedKernel:
+    for name, text in (("launched", launched), ("split", split), ("clustered", clustered)):
+        (folder / name).write_text(text)
+    found = fused_kernels_text.read(folder / "launched", [folder / "split"], [folder / "clustered"])
+    assert list(found) == [NAME]
+    return found[NAME]
+
+
+def test_it_is_opened_into_what_the_model_asked_for(tmp_path: Path) -> None:
+    silu, product = read(tmp_path).operators
+    cell = "Default/network-N/layers-CellList/0-Layer/mlp-Mlp"
+    assert (silu.primitive, silu.name, silu.read, silu.given, silu.made) == (
+        "SiLU",
+        f"{cell}/act-A/SiLU-op1",
+        (),
+        (0,),
+        replace(NARROW, dtype="Float32"),
+    )
+    assert (product.primitive, product.name, product.read, product.given) == ("Mul", f"{cell}/Mul-op3", (0,), (1,))
+    assert product.made == NARROW
+    assert (silu.is_copy, product.is_copy) == (False, True)
+    assert read(tmp_path).outputs == (1,)
+
+
+def test_without_what_was_chosen_it_is_opened_all_the_same(tmp_path: Path) -> None:
+    found = read(tmp_path, clustered=CLUSTERED.replace("kernel_graph0", "kernel_graph5"))
+    assert [operator.name for operator in found.operators] == ["Default/SiLU-op7", "Default/Mul-op7"]
+
+
+def test_what_was_cut_in_pieces_is_not_called_whole(tmp_path: Path) -> None:
+    """The first part of it is handed out."""
+    text = SPLIT.replace("  Return(%5)", "  %6(CNode_7) = MakeTuple(%1, %5)\n  Return(%6)")
+    found = read(tmp_path, split=text)
+    assert [operator.primitive for operator in found.operators] == ["Exp", "Div", "Mul"]
+    assert found.outputs == (0, 2)
+
+
+def test_a_cast_that_was_asked_for_is_an_operator(tmp_path: Path) -> None:
+    asked = "%5(CNode_6) = PrimFunc_Cast(%4, I64(45)) primitive_attrs: {IsFeatureMapOutput: Bool(1)}"
+    found = read(tmp_path, split=SPLIT.replace("%5(CNode_6) = PrimFunc_Cast(%4, I64(45))", asked))
+    assert [operator.primitive for operator in found.operators] == ["SiLU", "Mul", "Cast"]
+    assert found.operators[-1].read == (1,)
+
+
+def test_a_kernel_whose_inside_was_not_printed_is_told(tmp_path: Path) -> None:
+    with pytest.raises(LookupError):
+        read(tmp_path, launched=LAUNCHED.replace("func_graph: b_1", "func_graph: c_1"))
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("", "trace-header"),
+        (SPLIT.partition("}")[0], "trace-encoding"),
+        (SPLIT[: SPLIT.index("  Return(%5)")], "trace-truncated"),
+        (SPLIT.replace("  Return(%5)", "  %6(CNode_7) = MakeTuple(%5)"), "trace-garbled"),
+        (SPLIT.replace("PrimFunc_Exp(%0)", "PrimFunc_Exp(%9)"), "trace-garbled"),
+        (SPLIT.replace("= PrimFunc_Exp(%0)", "= (%0"), "trace-garbled"),
+    ],
+)
+def test_what_is_no_whole_text_of_graphs_is_refused(tmp_path: Path, text: str, rule: str) -> None:
+    (tmp_path / "text").write_text(text)
+    with pytest.raises(SwapconfError) as caught:
+        func_graph_text.read(tmp_path / "text")
+    assert {finding.rule for finding in caught.value.findings} <= {rule, "trace-truncated"}
+
+
+def test_a_kernel_that_is_given_a_constant_of_several_lines_is_found(tmp_path: Path) -> None:
+    text = LAUNCHED.replace("(%para1_x, %para2_w)", "(%para1_x, Tensor(shape=[2], dtype=Float32, value=\n[1.0\n 1.0]))")
+    assert read(tmp_path, launched=text) == read(tmp_path)
