@@ -67,14 +67,12 @@ def reports() -> list[dict[str, Any]]:
 def answer(report: dict[str, Any], *, again: bool = False) -> Answer:
     lines = [line for text in outputs(report, again=again) for line in text.splitlines()]
     found = {part: next((line for line in lines if part in line), None) for part in report["says"]}
-    mended = report.get("right_when", "")
-    is_mended = bool(mended) and any(mended in line for line in lines if not line.startswith("said"))
     return Answer(
         report,
         shown=tuple(_shown(line, report["name"]) for line in dict.fromkeys(found.values()) if line is not None),
         lacking=tuple(part for part, line in found.items() if line is None),
-        is_right=is_mended or report["judged"] == "right",
-        note=report["right_note"] if is_mended else report.get("note", ""),
+        is_right=report["judged"] == "right",
+        note=report.get("note", ""),
     )
 
 
@@ -111,8 +109,7 @@ def page(answers: Sequence[Answer]) -> Iterator[str]:
     yield ""
     count = len(answers)
     yield f"Of {count} public reports of training on Ascend, none of them among those that swapconf was made with,"
-    yield f"{right} are answered rightly. The other {count - right} are answered in part or not at all, for a reason"
-    yield "that their row gives."
+    yield f"{right} are answered rightly. Of an answer that is none, or tells a part, the row gives the reason."
     yield ""
     yield "| what is asked | reports | right | explained |"
     yield "|---|---:|---:|---:|"

@@ -11,6 +11,10 @@ from swapconf.postmortem.remedies import launch_blocking
 from swapconf.words.phrases import phrase
 
 _OUT_OF_RANGE = ("out of range", "mpu address", "read overflow", "write overflow")
+_LESS_HOST_MEMORY = phrase(
+    "where it was memory of the host: fewer processes that load data, and less swap, which pins memory of the host "
+    "for each byte it moves (`swapconf plan train.yaml --host-budget 200GB`); recompute takes none"
+)
 _OTHER_LOGS = phrase(
     "look at the logs of all ranks, and give their folder to `swapconf oom`: the rank that began is one that failed in "
     "another way, or whose log ends without a word"
@@ -160,18 +164,35 @@ def _crash(ending: Ending) -> Iterator[str]:
 
 
 def _killed(ending: Ending) -> Iterator[str]:
+    yield from _less_to_load(ending)
     yield phrase(
         "somebody sent it: the host, where its memory ran out (`dmesg -T | grep -i 'out of memory'`; in a container, "
         "its limit), or the launcher after another rank had failed"
     )
-    yield from _less_host_memory(ending)
+    yield _LESS_HOST_MEMORY
 
 
-def _less_host_memory(_ending: Ending) -> Iterator[str]:
+def _gone(ending: Ending) -> Iterator[str]:
+    yield from _less_to_load(ending)
     yield phrase(
-        "where it was memory of the host: fewer processes that load data, and less swap, which pins memory of the host "
-        "for each byte it moves (`swapconf plan train.yaml --host-budget 200GB`); recompute takes none"
+        "workers of CANN's compiler miss the training process: it crashed or was ended from outside; `dmesg -T | grep "
+        "-i 'out of memory'` tells whether the host did it as its memory ran out, and in a container its limit"
     )
+    yield _OTHER_LOGS
+    yield _LESS_HOST_MEMORY
+
+
+def _host_memory(ending: Ending) -> Iterator[str]:
+    yield from _less_to_load(ending)
+    yield _LESS_HOST_MEMORY
+
+
+def _less_to_load(ending: Ending) -> Iterator[str]:
+    if ending.is_loading:
+        yield phrase(
+            "weights were being read: with auto_trans_ckpt the processes of a host read the whole checkpoint into its "
+            "memory, each for itself; transform it once beforehand, and write auto_trans_ckpt: False"
+        )
 
 
 def _compile(ending: Ending) -> Iterator[str]:
@@ -240,7 +261,7 @@ _OF: Mapping[Family, Callable[[Ending], Iterator[str]]] = {
     Family.CLUSTER: _cluster,
     Family.CRASH: _crash,
     Family.KILLED: _killed,
-    Family.HOST_MEMORY: _less_host_memory,
+    Family.HOST_MEMORY: _host_memory,
     Family.COMPILE: _compile,
     Family.DATA: _data,
     Family.DATA_LATE: _data_late,
@@ -249,4 +270,5 @@ _OF: Mapping[Family, Callable[[Ending], Iterator[str]]] = {
     Family.PYTHON: _python,
     Family.STOPPED: _stopped,
     Family.EXITED: _exited,
+    Family.GONE: _gone,
 }

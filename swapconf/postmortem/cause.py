@@ -163,7 +163,8 @@ def _refused(failure: Failure) -> Cause:
     is_physical = "hal-physical" in failure.messages or "driver-create" in failure.messages
     if module == APP or (is_physical and not module):
         return Cause.CARD
-    return Cause.BESIDE if module or failure.size("device_asked") is not None else Cause.UNTOLD
+    is_launch = "call-launch" in failure.messages
+    return Cause.BESIDE if module or is_launch or failure.size("device_asked") is not None else Cause.UNTOLD
 
 
 def _is_setting(found: Diagnosis) -> bool:

@@ -33,6 +33,7 @@ class Ending:
         values: What they say, by name (see ``message.VALUES``).
         after: The last step before it.
         is_over: Training had ended as it should before.
+        is_loading: Weights were being read, and no step was done since.
         process: Who printed it.
         text: The line of the message, cut.
     """
@@ -48,6 +49,7 @@ class Ending:
     values: Mapping[str, Value] = field(default_factory=dict)
     after: Steps = field(default_factory=Steps)
     is_over: bool = False
+    is_loading: bool = False
     process: Process = field(default_factory=Process)
     text: str = ""
 

@@ -88,7 +88,7 @@ class EndNotes:
             family = _of_exception(name, str(values.get("detail", "")))
         if (marker := marker_of(hit)) is not None and marker.device >= 0:
             values.setdefault("device", marker.device)
-        if family is not None:
+        if family is not None and not (family is Family.GONE and self.is_over):
             self._put(
                 _Note(
                     name=hit.message.name,
@@ -147,6 +147,7 @@ class EndNotes:
             values=values,
             after=self.steps,
             is_over=self.is_over,
+            is_loading=self.loads,
             process=next((one.process for one in about if one.process.pid), chosen.process),
             text=chosen.text,
         )

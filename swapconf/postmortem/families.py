@@ -50,6 +50,7 @@ class Family(Enum):
     PYTHON = mark("an exception of Python")
     STOPPED = mark("a signal from outside")
     EXITED = mark("an error of which only its launcher tells")
+    GONE = mark("something that left its process no time for a word")
 
     @property
     def role(self) -> Role:
@@ -72,7 +73,7 @@ class Family(Enum):
 
     @property
     def is_of_host_memory(self) -> bool:
-        return self in (Family.HOST_MEMORY, Family.KILLED)
+        return self in (Family.HOST_MEMORY, Family.KILLED, Family.GONE)
 
 
 _ROLES = {
@@ -82,6 +83,7 @@ _ROLES = {
     Family.CLUSTER: Role.WAITS,
     Family.STOPPED: Role.STOPPED,
     Family.EXITED: Role.TOLD,
+    Family.GONE: Role.TOLD,
 }
-_GENERIC = frozenset({Family.TASK, Family.PYTHON, Family.EXITED})
-_LATE = frozenset({Family.CRASH, Family.KILLED, Family.STOPPED, Family.EXITED})
+_GENERIC = frozenset({Family.TASK, Family.PYTHON, Family.EXITED, Family.GONE})
+_LATE = frozenset({Family.CRASH, Family.KILLED, Family.STOPPED, Family.EXITED, Family.GONE})

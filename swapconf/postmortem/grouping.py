@@ -74,11 +74,12 @@ class _Group:
         self.said[hit.message.name] = hit.values
         self.values = {**hit.values, **self.values}
         self.end = max(self.end, hit.place.offset)
-        if hit.message.says is Says.FAILED:
+        is_failure = hit.message.says is Says.FAILED
+        if self.framework in (None, Framework.CANN) and (is_failure or hit.message.framework is not Framework.CANN):
+            self.framework = hit.message.framework
+        if is_failure:
             if hit.message.memory is Memory.HOST:
                 self.memory = Memory.HOST
-            if self.framework in (None, Framework.CANN):
-                self.framework = hit.message.framework
             if self.is_told:
                 self.frames = self.frames or frames(hit)
 

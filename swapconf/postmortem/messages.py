@@ -227,6 +227,14 @@ _TORCH_STATE = (
         versions="4.x of ms-swift",
         source="modelscope/ms-swift issue 9801: of all cards of a process together",
     ),
+    Message(
+        framework=Framework.TORCH_NPU,
+        name="pta",
+        says=Says.STATE,
+        form="PTA call acl api failed",
+        versions="reports of 2024 to 2026",
+        source="hiyouga/LlamaFactory issue 5322: whose call of CANN it was",
+    ),
 )
 
 _TORCH = (
@@ -344,6 +352,10 @@ _CANN = (
         Memory.HOST,
     ),
     _cann(
+        "call-launch", "Launch execute failed, reason=[driver error:out of memory", "hiyouga/LlamaFactory issue 5322"
+    ),
+    _cann("op-type", "Execute op failed. op type = {call:word}", "wangshuai09/Notebook, QA/Error.md", says=Says.STATE),
+    _cann(
         "call", "failed, reason=[driver error:out of memory", "CANN 8.5, maintenance reference, troubleshooting_0050"
     ),
     _cann(
@@ -397,4 +409,6 @@ ANCHORS = (
     b"_mem_stats_show",
     b"orage size calc",
     b"tensor with neg",
+    b"xecute op fail",
+    b"PTA call acl",
 )

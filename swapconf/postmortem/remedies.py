@@ -207,6 +207,8 @@ def _card(case: Case) -> Iterator[str]:
 def _beside(case: Case) -> Iterator[str]:
     yield from _leave_room(case)
     yield phrase("see what else holds the card: `npu-smi info`")
+    if not case.is_mindspore and not case.is_before_steps:
+        yield _LESS_MEMORY_OF_TORCH
 
 
 def _leave_room(case: Case) -> Iterator[str]:

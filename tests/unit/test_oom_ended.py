@@ -236,6 +236,7 @@ def test_who_waited_alone_does_not_know_whether_it_was_memory(tmp_path: Path) ->
         ("[ERROR] ME [_api.py:364] Worker process 4711 exit with exception. Error code: -9.", Family.KILLED),
         ("[ERROR] ME [_api.py:364] Worker process 4711 exit with exception. Error code: -11.", Family.CRASH),
         ("[ERROR] ME [_api.py:364] Worker process 4711 exit with exception. Error code: 1.", Family.EXITED),
+        ("[ERROR] TBE Subprocess[task_distribute] raise error[], main process disappeared!", Family.GONE),
     ],
 )  # fmt: skip
 def test_each_family_is_known_by_its_words(line: str, family: Family, tmp_path: Path) -> None:
@@ -276,6 +277,28 @@ def test_what_was_survived_is_no_end(tmp_path: Path) -> None:
     found = ending(tmp_path, task(1), STEP.format(3), *lines)
     assert (found.family, found.after) == (Family.CRASH, Steps(done=4, total=100))
     assert not read(tmp_path, task(1), STEP.format(3)).endings
+
+
+def test_workers_that_miss_their_process_tell_nothing_where_more_is_told_or_training_was_over(tmp_path: Path) -> None:
+    missed = "[ERROR] TBE Subprocess[task_distribute] raise error[], main process disappeared!"
+    assert ending(tmp_path, missed, "Segmentation fault", missed).family is Family.CRASH
+    assert ending(tmp_path, *TRACEBACK, "ValueError: not this shape", missed).family is Family.PYTHON
+    log = read(tmp_path, failed(5), missed)
+    assert (len(log.failures), log.is_memory, log.endings) == (1, True, ())
+    assert not read(
+        tmp_path, STEP.format(9), "2026-11-02 - INFO - .........Training Over!.............", missed
+    ).endings
+
+
+@pytest.mark.parametrize(
+    ("line", "is_told"), [(".............Start load checkpoint from a....", True), (STEP.format(3), False)]
+)
+def test_a_process_that_is_gone_while_it_reads_weights_is_told_what_they_take_of_the_host(
+    line: str, is_told: bool, tmp_path: Path
+) -> None:
+    for last in ("[ERROR] TBE Subprocess[a] raise error[], main process disappeared!", "Killed"):
+        advised = " ".join(advice(ending(tmp_path, line, last)))
+        assert ("auto_trans_ckpt: False" in advised) is is_told
 
 
 def test_an_exception_of_python_counts_where_it_ends_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
