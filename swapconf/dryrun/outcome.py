@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import Enum
 from typing import Any
 
+from swapconf.dryrun.by_step import StepMemory
 from swapconf.memory import peak as peaks
 from swapconf.memory import whole_device
 from swapconf.memory.advice import advice, host_line, peak_line
@@ -93,6 +94,8 @@ class RankReport:
         step_us: Of one step on ``hardware`` (level 3). ``host_demand``: what its copies ask of the host, None without.
         limit_bytes: The device memory that the rank may use.
         recomputed: None where the trace does not tell.
+        by_step: What each step held behind it; () where no more of them were asked for than usual. Of a folded run
+            those of its biggest part.
         detail: The last relevant lines where it went wrong.
         folded: The numbers of equal layers that were run where the rest is extrapolated, None for the whole model;
             ``fold_note`` says how it was done, ``grown`` from what the trace of the whole model was made, "" where none
@@ -119,6 +122,7 @@ class RankReport:
     host_bytes: int | None = None
     moved: tuple[LayerMoves, ...] = ()
     recomputed: tuple[LayerRecomputes, ...] | None = None
+    by_step: tuple[StepMemory, ...] = ()
     strategy_lines: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
     seconds: float = 0.0
@@ -196,6 +200,7 @@ def as_record(report: RankReport, worded: Callable[[str], str] = show) -> dict[s
         "recomputed": None
         if report.recomputed is None
         else [{"layer": item.layer, "kernels": item.kernels} for item in report.recomputed],
+        "by_step": [asdict(step) for step in report.by_step],
         "strategy_lines": list(report.strategy_lines),
         "seconds": round(report.seconds, 1),
         "cached": report.cached,
