@@ -112,7 +112,7 @@ PAIRS = (
 
 
 NATIVE = "pynative"
-NATIVE_PAIRS = (Pair("2.0.0", "2.10.0"), Pair("2.1.0", "2.10.0"))  # public runs are held against the first
+NATIVE_PAIRS = (Pair("2.0.0", "2.10.0"), Pair("2.1.0", "2.10.0"))  # public runs are held against the last
 
 
 class PairError(Exception):
@@ -496,10 +496,10 @@ def _differing(pair: Pair, family: str) -> str:
 
 def rehearse_native(folder: Path, *, is_written: bool, is_run: bool) -> int:
     """Dry runs of PyNative trainings; the placeholder for hyper_parallel is no part of it. Without ``is_run`` only the
-    environment of the first pair is made, which tests use."""
+    environments are made, which tests use."""
     folder.mkdir(parents=True, exist_ok=True)
     try:
-        places = [Place(pair, folder) for pair in (NATIVE_PAIRS if is_run else NATIVE_PAIRS[:1])]
+        places = [Place(pair, folder) for pair in NATIVE_PAIRS]
         for place in places:
             make(place)
         if not is_run:
@@ -524,7 +524,7 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, default=kept_in())
     parser.add_argument("--table", action="store_true", help="write docs/evidence/generations.md from all that was run")
     parser.add_argument("--catalog", action="store_true", help="only read the operators of the pair's models")
-    parser.add_argument("--install", action="store_true", help="with pynative: only make the environment")
+    parser.add_argument("--install", action="store_true", help="with pynative: only make the environments")
     parser.add_argument("pairs", nargs="*", metavar="MINDFORMERS+MINDSPORE")
     options = parser.parse_args()
     folder = options.folder.resolve()

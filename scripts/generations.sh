@@ -17,8 +17,8 @@ swapconf/models/families/MINDFORMERS; some 10 to 20 minutes for a pair.
 
 pynative: instead, makes the environments of mindformers 2.0.0 and 2.1.0 with MindSpore 2.10.0, and dry-runs
 configs/pynative without swap and recompute and with several of them, on one card and on one of eight ranks that share the
-parameters; some 16 minutes. `--table` writes docs/evidence/pynative.md, after dry runs of public runs, too; some 30.
-Tests of marker `pynative` find the first environment; `--install` makes that and runs nothing.
+parameters; some 18 minutes. `--table` writes docs/evidence/pynative.md, after dry runs of public runs, too; some 35.
+Tests of marker `pynative` find these environments; `--install` makes them and runs nothing.
 
 --folder: where environments and results are kept (default: swapconf/generations in the user's cache).
 

@@ -1,6 +1,6 @@
 """What public PyNative runs on cards took of MindSpore's pool, beside dry runs of the same configs.
 
-A part of docs/evidence/pynative.md; `pynative_runs` starts it. The measured figures stand in
+Parts of docs/evidence/pynative.md; `pynative_runs` starts it. The measured figures stand in
 scripts/evidence/published/whole_device.csv, their source in whole_device.py; the shape is that of the configs there.
 """
 
@@ -15,7 +15,6 @@ from pathlib import Path
 from swapconf.words.units import GIB
 
 DATA = Path(__file__).with_name("published") / "whole_device.csv"
-LIMIT = 0.05
 CONFIG = "qwen3"  # of configs/pynative; its data set has the columns of these runs
 SUPPORTED = "dp8"
 NOT_SUPPORTED = {"tp": "tensor parallelism", "cp": "context parallelism", "pp": "pipelines", "ep": "expert parallelism"}
@@ -30,26 +29,31 @@ SETTINGS = (
     "layernorm_compute_dtype: float32, softmax_compute_dtype: float32, rotary_dtype: float32, "
     "position_embedding_type: rope, qk_layernorm: True, qkv_concat: True, gated_linear_unit: True}",
 )
-HEAD = """
-## Beside real runs
+TABLE = """
+| run | layers | allocated on the card, B | dry run, B | off | reserved on the card, GiB | dry run off that |
+|---|---|---|---|---|---|---|
+"""
+ABOUT = """
+## The public runs
 
 The runs of [whole-device.md](whole-device.md) that share parameters over eight cards and do nothing else: Qwen3 of
 hidden size 256, sequences of 4,096, a vocabulary of 129,280, of 6 to 46 layers, with MindSpore 2.10.0, the real
-hyper_parallel and another mindformers (commit d8b14de9). *pool*: what MindSpore's profiler says of the pool of rank 0
-in steps 7 and 8. *dry run*: the used peak here, of 2.0.0 with `data_parallel_shard: 8` and the stand-in, without
-operator workspace. *with fragments*: the same in the simulated pool, which has no virtual memory; on the cards, which
-have, the pool of the first run was 0.1 % above what was used of it.
+hyper_parallel and another mindformers (commit d8b14de9). Of rank 0 MindSpore's profiler says, in steps 7 and 8 and in
+MB of 1,000 KiB: *allocated*, what is in use, as the *used peak* of a dry run; *reserved*, what the pool took of the
+card with virtual memory, 0.1 % more. *dry run*: the used peak here, of {newest} with `data_parallel_shard: 8`
+and the stand-in, without operator workspace.
 
-| run | layers | pool, GiB | dry run, GiB | off | with fragments, GiB |
-|---|---|---|---|---|---|
 """
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Label:
+    """``allocated_bytes``: None where nobody looked it up."""
+
     name: str
     layers: int
     layout: str
+    allocated_bytes: int | None
     pool_bytes: int
 
     @property
@@ -57,52 +61,100 @@ class Label:
         return tuple(setting.replace("LAYERS", str(self.layers)) for setting in SETTINGS)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rehearsed:
+    """A label with the used peak of its dry run."""
+
+    label: Label
+    used_bytes: int
+
+    @property
+    def off(self) -> float:
+        assert self.label.allocated_bytes is not None
+        return self.used_bytes / self.label.allocated_bytes - 1
+
+    def cells(self) -> str:
+        label = self.label
+        cells = (
+            label.name,
+            str(label.layers),
+            f"{label.allocated_bytes:,}",
+            f"{self.used_bytes:,}",
+            f"{self.off:+.2%}",
+            f"{label.pool_bytes / GIB:.2f}",
+            f"{self.used_bytes / label.pool_bytes - 1:+.2%}",
+        )
+        return f"| {' | '.join(cells)} |"
+
+
 def labels() -> list[Label]:
     with DATA.open(encoding="utf-8", newline="") as file:
         return [
             Label(
-                name=row["case"], layers=int(row["layers"]), layout=row["layout"], pool_bytes=int(row["pool_kib"]) << 10
+                name=row["case"],
+                layers=int(row["layers"]),
+                layout=row["layout"],
+                allocated_bytes=int(row["allocated_bytes"]) if row["allocated_bytes"] else None,
+                pool_bytes=int(row["pool_kib"]) << 10,
             )
             for row in csv.DictReader(file)
         ]
 
 
-def section(rehearse: Callable[[Sequence[str]], tuple[int, int]]) -> str:
-    """The part of the page. ``rehearse``: settings to (used peak, with fragments) of a dry run, in bytes."""
-    rows, runs, others = [], list[tuple[Label, int]](), defaultdict[str, list[str]](list)
-    for label in sorted(labels(), key=lambda one: one.layers):
+def supported() -> list[Label]:
+    """Those that a dry run does, by their layers."""
+    return sorted((label for label in labels() if label.layout == SUPPORTED), key=lambda label: label.layers)
+
+
+def rehearsed(of: Sequence[Label], rehearse: Callable[[Sequence[str]], int]) -> list[Rehearsed]:
+    """``rehearse``: settings to the used peak of a dry run."""
+    found = []
+    for label in of:
+        found.append(Rehearsed(label=label, used_bytes=rehearse(label.settings)))
+        print(found[-1].cells(), flush=True)
+    return found
+
+
+def opening(newest: str, found: Sequence[Rehearsed], good: int, rows: int) -> str:
+    """The result, for which the page stands. ``rows``: dry runs in its other tables, ``good`` of them as they should
+    be."""
+    off = [one.off for one in found]
+    text = (
+        f"Of {len(found)} public runs on eight cards, the used peak of a dry run with {newest} is "
+        f"{min(off):+.2%} to {max(off):+.2%} off what\n"
+        "MindSpore's profiler says was allocated on the card. In "
+        f"{good} of {rows} dry runs more, the blocks of the trace\n"
+        "add up to MindSpore's own peak, to the byte.\n"
+    )
+    return text + TABLE + "".join(f"{one.cells()}\n" for one in found)
+
+
+def about(newest: str, found: Sequence[Rehearsed], older: str, ends: Sequence[Rehearsed]) -> str:
+    """What was compared, and which public runs are not. ``ends``: the fewest and the most layers with an ``older``
+    mindformers."""
+    least, most = found[0], found[-1]
+    layers = most.label.layers - least.label.layers
+    assert least.label.allocated_bytes is not None
+    assert most.label.allocated_bytes is not None
+    there = (most.label.allocated_bytes - least.label.allocated_bytes) / layers / 1e6
+    here = (most.used_bytes - least.used_bytes) / layers / 1e6
+    others = defaultdict[str, list[str]](list)
+    for label in labels():
         if label.layout != SUPPORTED:
             others[label.layout].append(label.name.partition("-")[0])
-            continue
-        used, whole = rehearse(label.settings)
-        runs.append((label, used))
-        off = f"{used / label.pool_bytes - 1:+.1%}"
-        cells = (label.name, str(label.layers), _gib(label.pool_bytes), _gib(used), off, _gib(whole))
-        rows.append(f"| {' | '.join(cells)} |")
-        print(rows[-1], flush=True)
-    return HEAD + "\n".join([*rows, "", *_told(runs), "", *(_refused(*one) for one in sorted(others.items()))]) + "\n"
-
-
-def _told(runs: Sequence[tuple[Label, int]]) -> list[str]:
-    off = [used / label.pool_bytes - 1 for label, used in runs]
-    within = sum(abs(one) <= LIMIT for one in off)
-    (least, used), (most, used_most) = runs[0], runs[-1]
-    layers = most.layers - least.layers
-    pool_mb, dry_mb = (
-        (after - before) / layers / 1e6 for before, after in ((least.pool_bytes, most.pool_bytes), (used, used_most))
-    )
-    return [
-        f"**{within} of {len(runs)} are within {LIMIT:.0%}**, {min(off):+.1%} to {max(off):+.1%}. A layer more takes",
-        f"{dry_mb:.1f} MB here and took {pool_mb:.1f} MB there; why is not known, and the mindformers is not the same.",
-        "Of the 25 runs these are all that are rehearsed. The others are refused, as the stand-in has no parallel",
-        "operators:",
+    lines = [
+        f"A layer more takes {here:.2f} MB here and took {there:.2f} MB there. With {older} the runs of "
+        f"{ends[0].label.layers} and {ends[-1].label.layers} layers are",
+        f"{ends[0].off:+.2%} and {ends[-1].off:+.2%} off: the cards ran a mindformers that is nearer to the other.",
+        "",
+        f"Of the {len(labels())} runs these are all that are rehearsed. The others are refused, as the stand-in has no "
+        "parallel operators:",
+        "",
+        *(_refused(*one) for one in sorted(others.items())),
     ]
+    return ABOUT.format(newest=newest) + "\n".join(lines) + "\n"
 
 
 def _refused(layout: str, names: Sequence[str]) -> str:
     why = ", ".join(words for part, words in NOT_SUPPORTED.items() if part in layout)
     return f"- {layout} ({', '.join(names)}): {why}"
-
-
-def _gib(size: int) -> str:
-    return f"{size / GIB:.2f}"

@@ -36,6 +36,7 @@ CASES: Mapping[str, tuple[str, ...]] = {
     "recompute of `mlp` in 0-3, `self_attention` in 1": (SELECT,),
     "swap of layers 0-2": (SWAP,),
     "swap of layers 0-1, full recompute of 2-3": (BOTH, SWAP_FIRST),
+    "nothing, 4 micro-batches": ("training.global_batch_size=4",),
 }
 SHARED = ("parallelism.data_parallel_shard=8", "training.global_batch_size=8")
 SHARED_CASES: Mapping[str, tuple[str, ...]] = {
@@ -44,7 +45,8 @@ SHARED_CASES: Mapping[str, tuple[str, ...]] = {
     "swap of layers 0-2": (*SHARED, SWAP),
 }
 
-INTRODUCTION = """# PyNative dry runs
+INTRODUCTION = """
+## How it was made
 
 Whole training steps of mindformers' own PyNative trainer (model, loss, backward pass, gradient clipping, optimizer),
 two of them, on one simulated card: `swapconf dryrun configs/pynative/MODEL.yaml --as-parallel`, which recomputes and
@@ -58,6 +60,8 @@ has `Tensor.detach`.
   once; it has to be the same, to the byte.
 - *addresses*: blocks of the trace that the known rules of MindSpore's pool put where MindSpore put them.
 - *ran again*: operators of the second step in layers, without views. *moved*: what it moved to the host, by layer.
+- *4 micro-batches*: `training.global_batch_size` 4 of `local_batch_size` 1 on one card. mindformers 2.0.0 takes a batch
+  of the data set for a step and cuts it, 2.1.0 takes one for each micro-batch, and so does the data set that stands in.
 
 **The sharding is the stand-in's**, not hyper_parallel's: parameters in equal shards of their first dimension, gathered
 one by one before the forward and the backward pass of their unit and for the units that mindformers prefetches, given
@@ -69,7 +73,7 @@ at their line.
 
 On one card each operator ends before Python goes on, so two runs of one YAML are the same; a real run may give memory
 back earlier, see [A dry run, and who ends it](../explanation/a-dry-run.md). On shards threads race as on cards: that is
-how rank 0 of the public runs below is met, while the fullest of eight cards held up to 2.0 GiB more. So two runs may
+how rank 0 of the public runs is met, while the fullest of eight cards held up to 2.0 GiB more. So two runs may
 differ: Qwen3 with full recompute on eight ranks of 2.1.0 took 46,432,256 B once and 54,757,376 B another time.
 
 """
@@ -181,17 +185,31 @@ def table(on: Environment, rows: Sequence[Row]) -> str:
 
 def run(environments: Sequence[Environment], *, is_written: bool) -> bool:
     """All cases in each environment; whether each is as it should be. ``is_written``: into the page, with what stands
-    beside real runs, which the first environment rehearses."""
+    beside real runs, which the last environment rehearses, and of two of them the first."""
     found = [(on, measured(on)) for on in environments]
     if is_written:
-        first = environments[0]
-
-        def rehearse(settings: Sequence[str]) -> tuple[int, int]:
-            report = dryrun(first.python, first.variables, pynative_labels.CONFIG, settings)
-            return report["used_peak_bytes"], report["with_fragments_peak_bytes"]
-
-        versions = " and ".join(f"mindformers {on.mindformers}" for on in environments)
-        head = INTRODUCTION.format(versions=versions, hyper_parallel=found[0][1][0].hyper_parallel)
-        tables = "\n".join(table(on, rows) for on, rows in found)
-        PAGE.write_text(head + tables + pynative_labels.section(rehearse), encoding="utf-8")
+        PAGE.write_text(page(found), encoding="utf-8")
     return all(row.is_good for _, rows in found for row in rows)
+
+
+def page(found: Sequence[tuple[Environment, Sequence[Row]]]) -> str:
+    (first, _), (last, last_rows) = found[0], found[-1]
+    labels = pynative_labels.supported()
+    beside = pynative_labels.rehearsed(labels, lambda settings: _used_peak(last, settings))
+    ends = pynative_labels.rehearsed([labels[0], labels[-1]], lambda settings: _used_peak(first, settings))
+    older, newest = (f"mindformers {on.mindformers}" for on in (first, last))
+    versions = " and ".join(f"mindformers {on.mindformers}" for on, _ in found)
+    measured = [row for _, rows in found for row in rows]
+    parts = [
+        "# PyNative dry runs\n\n",
+        pynative_labels.opening(newest, beside, sum(row.is_good for row in measured), len(measured)),
+        INTRODUCTION.format(versions=versions, hyper_parallel=last_rows[0].hyper_parallel),
+        "\n".join(table(on, rows) for on, rows in found),
+        pynative_labels.about(newest, beside, older, ends),
+    ]
+    return "".join(parts)
+
+
+def _used_peak(on: Environment, settings: Sequence[str]) -> int:
+    report = dryrun(on.python, on.variables, pynative_labels.CONFIG, settings)
+    return int(report["used_peak_bytes"])

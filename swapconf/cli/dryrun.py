@@ -30,12 +30,12 @@ from swapconf.cli.complete import FILE
 from swapconf.cli.help import Command
 from swapconf.cli.machine import MachineOptions, machine_options
 from swapconf.cli.outputs import html_option
-from swapconf.dryrun.outcome import RankReport, origin
-from swapconf.dryrun.report_record import COLUMNS, as_record
-from swapconf.words.columns import table
+from swapconf.dryrun.job import STEPS
+from swapconf.dryrun.outcome import RankReport
+from swapconf.dryrun.report_record import as_record
 from swapconf.words.findings import Severity
-from swapconf.words.phrases import joined, phrase
-from swapconf.words.units import parse_bytes, show_bytes
+from swapconf.words.phrases import phrase
+from swapconf.words.units import parse_bytes
 
 if TYPE_CHECKING:
     from swapconf.dryrun.rank_order import RankOrder
@@ -52,6 +52,7 @@ class _Options(ChildOptions):
     as_parallel: bool
     launch_blocking: bool
     real_data: bool
+    steps: int
     register_path: str | None
 
 
@@ -76,6 +77,13 @@ class _Options(ChildOptions):
 @html_option("all ranks side by side")
 @TIMEOUT
 @click.option("--real-data", is_flag=True, help="Use the data set of the YAML instead of a tiny stand-in.")
+@click.option(
+    "--steps",
+    type=click.IntRange(min=STEPS),
+    default=STEPS,
+    show_default=True,
+    help="Train so many in a second run, and tell what grows from step to step; from 4 on.",
+)
 @fold_option("Run few of many equal layers and micro-batches, and extrapolate to the whole where that holds.")
 @click.option("--plain", is_flag=True, help="mindformers alone, without swapconf, for comparison.")
 @click.option(
@@ -122,6 +130,7 @@ def command(
     Exit codes: 0 all ranks completed; 1 a rank did not, or findings of severity error; 2 a file could not be read,
     something that a dry run needs is missing, or the command line is wrong; 3 a rank needs more than --budget.
     """
+    from swapconf.cli.dryrun_table import print_reports
     from swapconf.dryrun import fan_out
     from swapconf.dryrun.environment import level_to_run, prepare
 
@@ -132,6 +141,8 @@ def command(
             return
         if not files:
             raise click.UsageError(phrase("name a training YAML"))
+        if options.level == 0 and options.steps != STEPS:
+            raise click.UsageError(phrase("--level 0 compiles and runs no step: leave out --steps"))
         if fan_out.missing(options.dask):
             raise click.ClickException(fan_out.missing(options.dask))
         limit = parse_bytes(budget) if budget else None
@@ -149,7 +160,7 @@ def command(
     if form == "json":
         click.echo(json.dumps([as_record(report) for report in reports], indent=2))
     else:
-        _print(reports, limit, machine.load().hardware.name if options.level else "")
+        print_reports(reports, limit, machine.load().hardware.name if options.level else "")
         for view in views:
             if line := cluster.tightest_line(view):
                 say(line)
@@ -182,6 +193,7 @@ def _orders(studies: Sequence[Study], options: _Options, machine: Machine | None
                     as_parallel=options.as_parallel,
                     launch_blocking=options.launch_blocking,
                     real_data=options.real_data,
+                    steps=options.steps,
                     fold=options.fold,
                     timeout_seconds=options.timeout,
                     keep=keep.resolve() if keep else None,
@@ -228,87 +240,6 @@ def _run(orders: list[RankOrder], jobs: int | None, dask: str | None, use_cache:
                 if use_cache and report.outcome.good:
                     report_cache.store(orders[position[report.file, report.rank]], report)
     return sorted(found, key=lambda report: position[report.file, report.rank])
-
-
-def _print(reports: Sequence[RankReport], limit: int | None, card: str = "") -> None:
-    from swapconf.cli.tables import print_rows
-    from swapconf.memory.whole_device import device_line
-    from swapconf.timing.host_demand import host_line
-
-    print_rows(*table(COLUMNS, reports), styles=("" if report.outcome.good else "bold red" for report in reports))
-    for report in reports:
-        if report.device_bytes is not None:
-            say(
-                phrase(
-                    "Device MOC memory size {size}, MindSpore may use {usable}, base address {address}",
-                    size=show_bytes(report.device_bytes),
-                    usable=show_bytes(report.usable_bytes),
-                    address=report.base_address,
-                )
-            )
-            break
-    if any(report.level == 1 for report in reports):
-        say(phrase("dry run level 1: operator workspace is not included"))
-    for report in reports:
-        if report.level > 1:
-            say(phrase("rank {rank}: {text}", rank=report.rank, text=_added(report)))
-        if report.hyper_parallel:
-            say(phrase("rank {rank}: {text}", rank=report.rank, text=origin(report)))
-        if report.fold_note:
-            say(phrase("rank {rank}: {text}", rank=report.rank, text=report.fold_note))
-        if report.device is not None:
-            say(phrase("rank {rank}: {text}", rank=report.rank, text=device_line(report.device, card)))
-        if report.host_demand is not None:
-            say(phrase("rank {rank}: {text}", rank=report.rank, text=host_line(report.host_demand)))
-    print_findings([finding for report in reports for finding in report.findings])
-    for report in reports:
-        if limit is not None and report.needs_more_than(limit):
-            say(_over(report, limit), fg="red")
-
-
-def _over(report: RankReport, limit: int) -> str:
-    """Why a rank needs more than a budget."""
-    peak = report.with_fragments_peak_bytes or 0
-    told = phrase(
-        "rank {rank}: {size} is over the budget of {budget}",
-        rank=report.rank,
-        size=show_bytes(peak),
-        budget=show_bytes(limit),
-    )
-    if peak > limit or report.beside is None:
-        return told
-    return phrase(
-        "rank {rank}: {size} is over the {room} that a card of {card} has left for MindSpore's pool where all "
-        "beside it takes the most",
-        rank=report.rank,
-        size=show_bytes(peak),
-        room=show_bytes(report.beside.room_bytes),
-        card=show_bytes(report.beside.card_bytes),
-    )
-
-
-def _added(report: RankReport) -> str:
-    """What levels 2 and 3 say beyond the table."""
-    parts = [origin(report)]
-    if report.workspace_bytes:
-        parts.append(
-            phrase(
-                "the largest is {size}, of {kernel}",
-                size=show_bytes(report.workspace_bytes),
-                kernel=report.workspace_kernel,
-            )
-        )
-    if report.workspace_for:
-        parts.append(phrase("workspace is that of {card}", card=report.workspace_for))
-    if report.outside_bytes:
-        parts.append(
-            phrase(
-                "HCCL takes {size} besides (its own buffers, in no column above)", size=show_bytes(report.outside_bytes)
-            )
-        )
-    if report.step_us is not None:
-        parts.append(phrase("{milliseconds:.3f} ms a step", milliseconds=report.step_us / 1000))
-    return joined("; ", parts)
 
 
 def _exit_code(reports: Sequence[RankReport], limit: int | None) -> int:

@@ -18,13 +18,15 @@ from typing import Any
 from swapconf.config.config import Dialect
 from swapconf.dryrun import board, came_to, last_graph, memory_log
 from swapconf.dryrun.adapted import adapted, code_folders, digests
+from swapconf.dryrun.by_step import by_step
 from swapconf.dryrun.environment import level_to_run, prepare
 from swapconf.dryrun.failed import failed
-from swapconf.dryrun.job import WRITTEN, Folder, Job
+from swapconf.dryrun.job import STEPS, WRITTEN, Folder, Job
 from swapconf.dryrun.judge import TAIL_BYTES, fault
 from swapconf.dryrun.launch import Finished, launch
 from swapconf.dryrun.outcome import RankOutcome, RankReport
 from swapconf.dryrun.pynative import stacks
+from swapconf.dryrun.pynative.batches import batches
 from swapconf.dryrun.pynative.columns import columns as pynative_columns
 from swapconf.dryrun.rank_order import REGISTER_PATH, RankOrder, cluster_of
 from swapconf.dryrun.report_record import as_record
@@ -82,11 +84,15 @@ def run(order: RankOrder, study: Study, part: str = "") -> Ran:
     )
     settings: Any = order.document.root.plain()
     is_pynative = study.config.dialect is Dialect.PYNATIVE
+    steps = order.steps if order.is_watched else STEPS
     job = Job(
         settings=adapted(settings, Path.cwd()),
         code=code_folders(order.register_path, Path.cwd()),
         columns=pynative_columns(settings) if is_pynative else columns(settings, legacy=study.config.model.legacy),
+        steps=steps,
+        is_watched=order.is_watched,
         pynative=is_pynative,
+        batches=batches(settings, cluster, study.versions, steps) if is_pynative else None,
         as_parallel=order.as_parallel,
         launch_blocking=order.launch_blocking,
         cluster=cluster,
@@ -205,8 +211,8 @@ def _ran(blank: RankReport, order: RankOrder, study: Study, folder: Folder, fini
             ),
             log=log,
         )
-    if order.level == 0:
-        return Ran(report=report, log=log)
+    if order.level == 0 or order.is_watched:
+        return Ran(report=replace(report, by_step=by_step(folder.result)), log=log)
     try:
         if study.config.dialect is Dialect.PYNATIVE:
             stacks.leave_out(folder.path)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from swapconf.config.cluster import Cluster
+from swapconf.dryrun.pynative.batches import Batches
 from swapconf.dryrun.stand_in import Column
 from swapconf.trace.trace_folder import BLOCKS
 
@@ -16,6 +17,7 @@ CONFIG = "config.yaml"
 ORDERS = "job.json"
 FLAGS = "flags.json"
 GRAPHS = "graphs"
+STEPS = 2  # of a run, where no more are asked for: the optimizer's state may first be there in the second
 WRITTEN = (LOG, RESULT, CONFIG, ORDERS, FLAGS, GRAPHS)
 
 
@@ -24,10 +26,11 @@ class Job:
     """``settings``: the training YAML after its overrides, as plain values. ``level``: MS_SIMULATION_LEVEL.
 
     ``plain``: mindformers alone, without swapconf. ``real_data``: the YAML's own data set instead of a stand-in with
-    these ``columns``. ``code``: folders in which a module is looked for last. ``pynative``: for mindformers' PyNative
-    trainer; ``as_parallel``: with recompute and swap as on several cards; ``launch_blocking``: see
-    `pynative/training.py`. ``prints_graph``: MindSpore prints the graph
-    on which it decides the order of the kernels, and it is kept; ``prints_fused``: what is inside fused kernels is.
+    these ``columns``. ``steps``: how many are trained. ``is_watched``: see `watched.py`. ``code``: folders in which a
+    module is looked for last. ``pynative``: for mindformers' PyNative trainer; ``batches``: of its stand-in;
+    ``as_parallel``: with recompute and swap as on several cards; ``launch_blocking``: see `pynative/training.py`.
+    ``prints_graph``: MindSpore prints the graph on which it decides the order of the kernels, and it
+    is kept; ``prints_fused``: what is inside fused kernels is.
     """
 
     settings: dict[str, Any]
@@ -37,8 +40,11 @@ class Job:
     plain: bool = False
     real_data: bool = False
     columns: tuple[Column, ...] = ()
+    steps: int = STEPS
+    is_watched: bool = False
     code: tuple[str, ...] = ()
     pynative: bool = False
+    batches: Batches | None = None
     as_parallel: bool = False
     launch_blocking: bool = False
     prints_graph: bool = False

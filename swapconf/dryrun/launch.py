@@ -68,7 +68,7 @@ def launch(job: Job, folder: Folder, variables: Mapping[str, str], python: str =
         "RANK_SIZE": str(job.cluster.num_devices),
         "MS_SIMULATION_LEVEL": str(job.level),
         "SWAPCONF_LANG": ENGLISH,
-        "MS_ALLOC_CONF": "memory_tracker:True",
+        **({} if job.is_watched else {"MS_ALLOC_CONF": "memory_tracker:True"}),
         "PYTHONUNBUFFERED": "1",
     }
     start = time.monotonic()
@@ -107,6 +107,9 @@ def _write(job: Job, folder: Folder) -> None:
         "pynative": job.pynative,
         "as_parallel": job.as_parallel,
         "launch_blocking": job.launch_blocking,
+        "steps": job.steps,
+        "is_watched": job.is_watched,
+        "batches": None if job.batches is None else [job.batches.samples, job.batches.count],
         "columns": [[column.name, column.argument, column.kind, column.shape] for column in job.columns],
     }
     replace_text(folder.path / ORDERS, json.dumps(orders))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from swapconf.dryrun.by_step import StepMemory
 from swapconf.memory import peak as peaks
 from swapconf.memory.whole_device import Beside, WholeDevice
 from swapconf.timing.host_demand import HostDemand
@@ -88,6 +89,8 @@ class RankReport:
         step_us: Of one step on ``hardware`` (level 3). ``host_demand``: what its copies ask of the host, None without.
         limit_bytes: The device memory that the rank may use.
         recomputed: None where the trace does not tell.
+        by_step: What each step held behind it; () where no more of them were asked for than usual. Of a folded run
+            those of its biggest part.
         detail: The last relevant lines where it went wrong.
         folded: The numbers of equal layers that were run where the rest is extrapolated, None for the whole model;
             ``fold_note`` says how it was done, ``grown`` from what the trace of the whole model was made, "" where none
@@ -114,6 +117,7 @@ class RankReport:
     host_bytes: int | None = None
     moved: tuple[LayerMoves, ...] = ()
     recomputed: tuple[LayerRecomputes, ...] | None = None
+    by_step: tuple[StepMemory, ...] = ()
     strategy_lines: tuple[str, ...] = ()
     findings: tuple[Finding, ...] = ()
     seconds: float = 0.0

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from swapconf.config.cluster import Cluster
 from swapconf.config.nodes import Document
+from swapconf.dryrun.job import STEPS
 from swapconf.study.settings import NONE, Settings
 from swapconf.study.study import Study, study_for_run
 from swapconf.timing.cost import Machine
@@ -29,8 +30,9 @@ class RankOrder:
     (level 2) and times (level 3); None for the generic card. ``settings``: those that hold for the YAML.
     ``register_path``: the folder with the code of models that mindformers does not have, "" for none. ``as_parallel``:
     of PyNative, recompute and swap as on several cards. ``launch_blocking``: of PyNative on shards, each operator ends
-    before Python goes on, as it always does on one card. ``board``: where its children are entered while they run, see
-    `board.py`."""
+    before Python goes on, as it always does on one card. ``steps``: how many are trained to see what grows from one to
+    the next, where they are more than usual; ``is_watched``: this is the run that does it, see `watched.py`. ``board``:
+    where its children are entered while they run, see `board.py`."""
 
     document: Document
     rank: int
@@ -39,6 +41,8 @@ class RankOrder:
     as_parallel: bool = False
     launch_blocking: bool = False
     real_data: bool = False
+    steps: int = STEPS
+    is_watched: bool = False
     fold: bool = False
     timeout_seconds: float = 3600.0
     keep: Path | None = None

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 from swapconf.dryrun.adapted import adapted, digest, digests
+from swapconf.dryrun.by_step import StepMemory
+from swapconf.dryrun.job import STEPS
 from swapconf.dryrun.outcome import LayerMoves, LayerRecomputes, RankOutcome, RankReport
 from swapconf.dryrun.rank_order import RankOrder
 from swapconf.files import cache_folder, json_object
@@ -24,7 +26,7 @@ from swapconf.words.findings import Finding, Origin, Severity
 from swapconf.words.phrases import packed, unpacked
 
 _NAME = "dryrun"
-_FORM = 10  # of the files; raised whenever a report changes its meaning
+_FORM = 11  # of the files; raised whenever a report changes its meaning
 
 _ASKED_BY = ("MS_", "HCCL_")  # what MindSpore compiles differently by, and what a card holds
 
@@ -82,6 +84,7 @@ def _path(order: RankOrder) -> Path:
         **({"as_parallel": True} if order.as_parallel else {}),
         **({"launch_blocking": True} if order.launch_blocking else {}),
         "real_data": order.real_data,
+        **({"steps": order.steps} if order.steps != STEPS else {}),
         "fold": order.fold,
         **({"hyper_parallel": find_spec("hyper_parallel") is not None} if "parallelism" in settings else {}),
         "variables": {name: os.environ[name] for name in sorted(os.environ) if name.startswith(_ASKED_BY)},
@@ -135,6 +138,7 @@ def _report(data: dict[str, Any], order: RankOrder) -> RankReport:
     data["peak"] = peak.of_record(data["peak"]) if data["peak"] else None
     data["host_demand"] = HostDemand(**data["host_demand"]) if data["host_demand"] else None
     data["beside"] = whole_device.beside_of_record(data["beside"]) if data["beside"] else None
+    data["by_step"] = tuple(StepMemory(**step) for step in data["by_step"])
     data["strategy_lines"] = tuple(data["strategy_lines"])
     data["folded"] = tuple(data["folded"]) if data["folded"] else None
     return RankReport(**{**data, "file": order.document.file})

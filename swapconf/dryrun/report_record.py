@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -82,6 +83,7 @@ def as_record(report: RankReport, worded: Callable[[str], str] = show) -> dict[s
         "usable_bytes": report.usable_bytes,
         "base_address": report.base_address,
         "limit_bytes": report.limit_bytes,
+        "by_step": [asdict(step) for step in report.by_step],
         "strategy_lines": list(report.strategy_lines),
         "cached": report.cached,
         "folded": list(report.folded) if report.folded else None,

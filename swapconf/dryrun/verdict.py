@@ -104,7 +104,7 @@ def without_trace(report: RankReport, study: Study, log: WorkerLog) -> RankRepor
         report,
         used_peak_bytes=log.used_peak_bytes,
         limit_bytes=limit,
-        findings=in_order(findings),
+        findings=in_order([*report.findings, *findings]),
         with_fragments_peak_bytes=log.with_fragments_peak_bytes,
         detail=phrase("no trace was written; peaks are those of the log, in whole MiB"),
     )

@@ -42,14 +42,14 @@ def main(folder: Path) -> None:
     config = MindFormerConfig(str(folder / "config.yaml"))
     leave_out(config, job["level"])
     if not job["real_data"]:
-        stand_in_data(config, STAND_IN, job["columns"])
+        stand_in_data(config, STAND_IN, job["columns"], job["steps"])
     config.output_dir = "./output"
     _set_output_path(config.output_dir)
     build_context(config)
     _write_flags(folder / "flags.json")
-    result = Result(folder / "result.json")
+    result = Result(folder / "result.json", is_watched=job["is_watched"])
     if job["level"] > 0:
-        result.write_after_each_step()
+        result.write_after_each_step(job["steps"])
     Trainer(config).train()
     result.write(is_trained=True)
 
@@ -58,7 +58,7 @@ def rehearse_pynative(folder: Path, job: dict[str, Any]) -> None:
     """mindformers' other trainer, which compiles nothing."""
     from swapconf.dryrun.pynative.training import train
 
-    result = Result(folder / "result.json", compiles=False)
+    result = Result(folder / "result.json", compiles=False, is_watched=job["is_watched"])
     train(folder, job, result.after)
     result.write(is_trained=True)
 
@@ -159,14 +159,14 @@ def _silence_loss(level: int) -> None:
                 setattr(MFLossMonitor, name, lambda _self, _run_context: None)
 
 
-def stand_in_data(config: Any, folder: str, columns: list[tuple[str, str, str, list[int]]]) -> None:
-    """A data set for two steps, with columns as (name, argument of the model, type, shape of a sample)."""
+def stand_in_data(config: Any, folder: str, columns: list[tuple[str, str, str, list[int]]], steps: int = 2) -> None:
+    """A data set for so many steps, with columns as (name, argument of the model, type, shape of a sample)."""
     import numpy  # type: ignore[import-not-found, unused-ignore]  # comes with mindspore
     from mindformers.tools.register import MindFormerConfig
     from mindspore.mindrecord import FileWriter
 
     runner, parallel = config.runner_config, config.parallel_config
-    samples = 2 * int(runner.batch_size or 1) * int(runner.gradient_accumulation_steps or 1)
+    samples = steps * int(runner.batch_size or 1) * int(runner.gradient_accumulation_steps or 1)
     for key in ("data_parallel", "micro_batch_num"):
         samples *= int(parallel.get(key) or 1)
     samples *= int(config.micro_batch_interleave_num or 1)
@@ -222,21 +222,25 @@ def _write_flags(path: Path) -> None:
 
 
 class Result:
-    """MindSpore's own peaks, which are only known inside the process."""
+    """MindSpore's own peaks, which are only known inside the process; of a process that ``is_watched`` what each step
+    left behind, too."""
 
-    def __init__(self, path: Path, *, compiles: bool = True) -> None:
-        self._path, self._steps, self._compiles = path, 0, compiles
+    def __init__(self, path: Path, *, compiles: bool = True, is_watched: bool = False) -> None:
+        self._path, self._steps, self._compiles, self._is_watched = path, 0, compiles, is_watched
+        self._by_step: list[tuple[int, int, int, int]] = []
 
     def write(self, *, is_trained: bool = False) -> None:
         """``is_trained``: all steps are done; MindSpore writes its trace now."""
         import mindspore
 
+        from swapconf.dryrun.by_step import KEY
         from swapconf.files.writing import replace_text
 
         peaks = {
             "steps": self._steps,
             "is_trained": is_trained,
             **({} if self._compiles else {"compiles": False}),
+            **({KEY: self._by_step} if self._is_watched else {}),
             "max_memory_allocated_bytes": int(mindspore.runtime.max_memory_allocated()),
             "max_memory_reserved_bytes": int(mindspore.runtime.max_memory_reserved()),
         }
@@ -245,19 +249,25 @@ class Result:
     def after(self, steps: int) -> None:
         """So many steps are done."""
         self._steps = steps
+        if steps and self._is_watched:
+            from swapconf.dryrun.left_behind import left_behind
+
+            self._by_step.append(left_behind())
         self.write()
 
-    def write_after_each_step(self) -> None:
+    def write_after_each_step(self, most: int) -> None:
         """A child that runs out of time in a later step has told the peak of the first. No callback is in such a run
-        (`leave_out`), so it is told by what would call them."""
+        (`leave_out`), so it is told by what would call them. A data set of more than the ``most`` steps is not trained
+        to its end."""
         from mindspore.train.callback import _CallbackManager
 
         name = next(name for name in ("on_train_step_end", "step_end") if name in vars(_CallbackManager))
         original = getattr(_CallbackManager, name)
 
         def step_end(manager: Any, run_context: Any) -> Any:
-            self._steps += 1
-            self.write()
+            self.after(self._steps + 1)
+            if self._steps >= most:
+                run_context.request_stop()
             return original(manager, run_context)
 
         setattr(_CallbackManager, name, step_end)

@@ -215,6 +215,11 @@ DRY_RUNS: Pages = {
         "`context.max_device_memory` is above what MindSpore takes of the device; it cuts the limit silently.",
     ),
     "memory-pool-cut": ("note", "MindSpore's memory pool block is larger than the memory that is left, and is cut."),
+    "memory-grows": (
+        "warning",
+        "A dry run of several steps (`--steps`) holds more after each step from the third on: device memory, pinned "
+        "host memory, Tensors of the process, or its host memory by more than runs add that keep nothing.",
+    ),
     "decision-without-effect": (
         "warning",
         "A dry run shows that a swap which is decided moves nothing: lazy inline is off, the backward pass does "

@@ -1,7 +1,8 @@
 """Dry runs of mindformers' PyNative trainer, in an environment of the second generation.
 
 SWAPCONF_PYNATIVE_PYTHON names its interpreter (mindformers 2.0.0, MindSpore 2.10.0); `scripts/generations.sh pynative`
-makes one, which is found where it keeps it. hyper_parallel is the stand-in where it is not installed there.
+makes one, which is found where it keeps it, and one of mindformers 2.1.0. hyper_parallel is the stand-in where it is
+not installed there.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ from tests.helpers import ROOT, scratch
 
 PAIR = "2.0.0+2.10.0"
 VARIABLE = "SWAPCONF_PYNATIVE_PYTHON"
-PYTHON = Path(
-    os.environ.get(VARIABLE) or cache_folder.place("generations", os.environ) / "environments" / PAIR / "bin" / "python"
-)
+ENVIRONMENTS = cache_folder.place("generations", os.environ) / "environments"
+PYTHON = Path(os.environ.get(VARIABLE) or ENVIRONMENTS / PAIR / "bin" / "python")
+NEWER = ENVIRONMENTS / "2.1.0+2.10.0" / "bin" / "python"
 pytestmark = [
     pytest.mark.pynative,
     pytest.mark.skipif(
@@ -54,11 +55,11 @@ SWAP = "swap={enable: True, default_prefetch: 1, layer_swap: [{layers: ['0-2']}]
 
 
 @cache
-def dryrun(model: str, *words: str) -> tuple[dict[str, Any], Trace, int]:
+def dryrun(model: str, *words: str, python: Path = PYTHON) -> tuple[dict[str, Any], Trace, int]:
     """(report, trace, MindSpore's own max_memory_allocated)."""
     keep = scratch("pynative") / str(len(list(scratch("pynative").iterdir())))
     changes = [word for setting in TINY[model] for word in ("--set", f"model.{setting}")]
-    command = [str(PYTHON), "-m", "swapconf", "dryrun", str(ROOT / f"configs/pynative/{model}.yaml"), "--no-cache"]
+    command = [str(python), "-m", "swapconf", "dryrun", str(ROOT / f"configs/pynative/{model}.yaml"), "--no-cache"]
     done = subprocess.run(
         [*command, "--format", "json", "--keep", str(keep), *changes, *words],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -196,3 +197,27 @@ def test_on_one_card_nothing_of_it_happens_and_the_report_says_so() -> None:
     assert told == without
     assert [found["rule"] for found in report["findings"]] == ["pynative-one-card"]
     assert plain["findings"] == []
+
+
+NEEDS_NEWER = pytest.mark.skipif(
+    not NEWER.exists(),
+    reason="there is no environment with mindformers 2.1.0: scripts/generations.sh pynative makes one",
+)
+
+
+@pytest.mark.parametrize("python", [PYTHON, pytest.param(NEWER, marks=NEEDS_NEWER)], ids=["2.0.0", "2.1.0"])
+def test_a_step_of_four_micro_batches_runs_four_and_each_is_of_one_sample(python: Path) -> None:
+    four = ("--set", "training.global_batch_size=4")
+    _, one_by_one, each = dryrun("qwen3", *four, python=python)
+    _, together, at_once = dryrun("qwen3", *four, "--set", "training.local_batch_size=4", python=python)
+    assert forward_passes(one_by_one) == [4, 4]
+    assert forward_passes(together) == [1, 1]
+    assert each < at_once
+
+
+def forward_passes(trace: Trace) -> list[int]:
+    """Of layer 0 in each step."""
+    begun = [mark for mark in trace.marks if mark.moment is Moment.FORWARD_BEGINS and mark.layer == 0]
+    steps = [mark.event for mark in trace.marks if mark.moment is Moment.STEP_BEGINS]
+    counted = [sum(mark.event >= begin for mark in begun) for begin in steps]
+    return [now - after for now, after in zip(counted, [*counted[1:], 0], strict=True)]

@@ -52,7 +52,7 @@ def test_the_peak_is_told_after_each_step_without_any_callback(monkeypatch: pyte
     for name, module in modules.items():
         monkeypatch.setitem(sys.modules, name, module)
     result = worker.Result(tmp_path / "result.json")
-    result.write_after_each_step()
+    result.write_after_each_step(3)
     for step, peak in ((1, 100), (2, 120)):
         Manager().on_train_step_end(None)
         assert json.loads((tmp_path / "result.json").read_text()) == {

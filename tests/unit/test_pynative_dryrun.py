@@ -13,13 +13,14 @@ from swapconf.config.cluster import Cluster
 from swapconf.config.yaml_document import parse
 from swapconf.dryrun import came_to
 from swapconf.dryrun.fold.folded import rehearse
-from swapconf.dryrun.job import Folder
+from swapconf.dryrun.job import STEPS, Folder
 from swapconf.dryrun.outcome import RankOutcome, RankReport, origin
+from swapconf.dryrun.pynative.batches import Batches, batches
 from swapconf.dryrun.pynative.columns import columns
 from swapconf.dryrun.pynative.hyper_parallel_stand_in.mesh import DeviceMesh
 from swapconf.dryrun.pynative.layer_cells import layers_of
 from swapconf.dryrun.pynative.refusals import RULE, refusals, told_of_all_cards, told_of_one_card
-from swapconf.dryrun.pynative.training import STEPS, leave_out
+from swapconf.dryrun.pynative.training import leave_out
 from swapconf.dryrun.rank_order import RankOrder, cluster_of
 from swapconf.dryrun.report_record import as_record
 from swapconf.study.study import Study, study_document
@@ -191,13 +192,36 @@ def test_two_steps_run_and_nothing_is_loaded_or_saved() -> None:
         "callbacks": [{"type": "Own"}],
         "model": {"num_hidden_layers": 2},
     }
-    assert leave_out(given) == {
+    assert leave_out(given, STEPS) == {
         "training": {"steps": STEPS, "global_batch_size": 8},
         "checkpoint": {"enable_save": False, "load_path": "", "prefix": "x"},
         "model": {"num_hidden_layers": 2},
     }
     assert STEPS == 2  # the optimizer's state is first there in the second
     assert given["training"]["steps"] == 1000  # type: ignore[index]
+
+
+def test_a_batch_that_grows_is_as_large_from_the_first_step_on_as_it_gets() -> None:
+    given = {"training": {"steps": 9, "global_batch_size": 8, "rampup_batch_size": [2, 2, 64]}}
+    assert leave_out(given, 5)["training"] == {"steps": 5, "global_batch_size": 8}
+
+
+@pytest.mark.parametrize(
+    ("mindformers", "expected"),
+    [
+        ("2.0.0", Batches(samples=8, count=3)),  # it cuts one batch of a step into micro-batches
+        ("2.1.0", Batches(samples=2, count=12)),  # it takes a batch for each micro-batch
+    ],
+)
+def test_the_stand_in_data_are_cut_as_the_release_takes_them(mindformers: str, expected: Batches) -> None:
+    settings = {"training": {"global_batch_size": 16, "local_batch_size": 2}}
+    versions = Versions(mindspore="2.10.0", mindformers=mindformers)
+    assert batches(settings, Cluster(data_parallel=2), versions, 3) == expected
+
+
+def test_sizes_of_batches_that_are_not_given_are_1_as_for_mindformers() -> None:
+    assert batches({}, Cluster(), Versions(mindformers="2.1.0"), 2) == Batches(samples=1, count=2)
+    assert batches({"training": None}, Cluster(data_parallel=8), Versions(mindformers="2.0.0"), 2) == Batches(1, 2)
 
 
 def test_a_run_that_compiles_nothing_is_in_step_1_after_building(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from swapconf.cli.dryrun import _print
+from swapconf.cli.dryrun_table import print_reports
 from swapconf.config.cluster import Cluster
 from swapconf.config.yaml_document import parse
 from swapconf.dryrun import report_cache
@@ -95,7 +95,7 @@ def test_the_record_of_a_report_tells_what_is_recomputed() -> None:
 
 
 def test_the_table_tells_what_is_recomputed(capsys: pytest.CaptureFixture[str]) -> None:
-    _print([REPORT, replace(REPORT, recomputed=None)], None)
+    print_reports([REPORT, replace(REPORT, recomputed=None)], None)
     head, first, second, *_ = capsys.readouterr().out.splitlines()
     assert "recomputed" in head
     assert "7 kernels" in first
@@ -162,6 +162,7 @@ def test_another_order_is_another_entry(order: RankOrder) -> None:
     changed = parse(YAML.replace("model_parallel: 2", "model_parallel: 1"), "a.yaml")
     assert report_cache.find(RankOrder(document=order.document, rank=0)) is None
     assert report_cache.find(RankOrder(document=order.document, rank=4, plain=True)) is None
+    assert report_cache.find(RankOrder(document=order.document, rank=4, steps=5)) is None
     assert report_cache.find(RankOrder(document=changed, rank=4)) is None
 
 

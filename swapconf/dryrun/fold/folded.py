@@ -24,7 +24,7 @@ from swapconf.dryrun.fold.fewer_layers import with_fewer_layers
 from swapconf.dryrun.fold.folding import CannotFold, Fold, Size, check, folds
 from swapconf.dryrun.fold.grown_trace import Attempt, GrownFrom, attempt, keep_whole, pool_of
 from swapconf.dryrun.fold.micro_batches import MicroBatches, micro_batches, with_micro_batches
-from swapconf.dryrun.fold.part_words import basis, part_name, size_words
+from swapconf.dryrun.fold.part_words import basis, of_part, part_name, size_words
 from swapconf.dryrun.fold.refusals import DealtOtherwise, NothingToRead, PartFailed, check_deal, failed
 from swapconf.dryrun.fold.samples import Sample, sample
 from swapconf.dryrun.levels import at_level, keep_trace, raised
@@ -32,6 +32,7 @@ from swapconf.dryrun.not_rehearsed import not_rehearsed
 from swapconf.dryrun.outcome import RankOutcome, RankReport
 from swapconf.dryrun.rank_order import RankOrder, cluster_of
 from swapconf.dryrun.verdict import Peaks, verdict, without_trace
+from swapconf.dryrun.watched import with_steps
 from swapconf.memory import holders
 from swapconf.memory.peak import Peak, grown
 from swapconf.memory.with_workspace import grow
@@ -95,6 +96,7 @@ def _whole(order: RankOrder, study: Study) -> RankReport:
     ran = run(order, study)
     if not ran.report.outcome.good or order.level == 0:
         return ran.report
+    ran = replace(ran, report=with_steps(ran.report, order, study))
     if ran.trace is None:
         return without_trace(ran.report, study, ran.log)
     peaks = Peaks(
@@ -217,12 +219,14 @@ def _by(plan: Fold, order: RankOrder, study: Study, known: dict[Size, MeasuredRu
         if strategy is None or order.plain
         else tuple(line for entry in strategy.layers for line in log_lines.lines(entry, strategy.swap_on))
     )
+    watched = with_steps(big.report, big.part.order, big.part.study)
     blank = replace(
-        big.report,
+        watched,
         folded=tuple(sum(one.part.size.layers) for one in measured),
         fold_note=note,
         strategy_lines=lines,
         peak=_peak(measured, big, plan, found, whole.used_peak_bytes),
+        findings=tuple(of_part(finding, big.part.size, plan) for finding in watched.findings),
     )
     report = verdict(blank, study, big.ran.log, peaks, whole.effect)
     record(order, big.ran, report)

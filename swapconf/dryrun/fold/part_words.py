@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from swapconf.dryrun import growth
 from swapconf.dryrun.fold.folding import Fold, Size
+from swapconf.words.findings import Finding
 from swapconf.words.phrases import joined, mark, phrase
 
 AND = mark(" and ")
@@ -49,6 +53,14 @@ def basis(plan: Fold, *, is_replayed: bool = False) -> str:
     if is_replayed:
         return phrase("extrapolated from {parts} (fragments are those of a trace grown from them)", parts=told)
     return phrase("extrapolated from {parts} (fragments are estimated)", parts=told)
+
+
+def of_part(finding: Finding, size: Size, plan: Fold) -> Finding:
+    """A finding of a run as one of the whole model: what a step adds is told of the run."""
+    if finding.rule != growth.RULE:
+        return finding
+    told = phrase("{message} (in a run with {part})", message=finding.message, part=size_words(plan, size))
+    return replace(finding, message=told)
 
 
 def row_words(plan: Fold, size: Size) -> str:

@@ -1,9 +1,9 @@
-"""The child of a PyNative dry run: mindformers' own trainer, two steps of it. [mindspore, mindformers]
+"""The child of a PyNative dry run: mindformers' own trainer, some steps of it. [mindspore, mindformers]
 
-Two steps, because the optimizer's state is first there in the second. The model, its loss, the backward pass, gradient
-clipping and the optimizer are the real ones. On one card each operator ends before Python goes on: what Python holds is
-held, and no more is in use however far Python is ahead of the device. On shards threads race as on cards, whose rank 0
-is met so (docs/evidence/pynative.md), unless launches block, which meets the fullest card. Started by
+Two at least, because the optimizer's state is first there in the second. The model, its loss, the backward pass,
+gradient clipping and the optimizer are the real ones. On one card each operator ends before Python goes on: what Python
+holds is held, and no more is in use however far Python is ahead of the device. On shards threads race as on cards,
+whose rank 0 is met so (docs/evidence/pynative.md), unless launches block, which meets the fullest card. Started by
 `dryrun/worker.py`.
 """
 
@@ -14,8 +14,6 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-
-STEPS = 2
 
 
 def train(folder: Path, job: dict[str, Any], is_done: Callable[[int], None]) -> None:
@@ -32,7 +30,7 @@ def train(folder: Path, job: dict[str, Any], is_done: Callable[[int], None]) -> 
     if is_alone or job["launch_blocking"]:
         mindspore.runtime.launch_blocking()  # else threads race for when a tensor's memory is given back
     _allocate_on_device()
-    settings = leave_out(yaml.safe_load((folder / "config.yaml").read_text(encoding="utf-8")))
+    settings = leave_out(yaml.safe_load((folder / "config.yaml").read_text(encoding="utf-8")), job["steps"])
 
     from mindformers.pynative.trainer.trainer import Trainer
 
@@ -46,7 +44,8 @@ def train(folder: Path, job: dict[str, Any], is_done: Callable[[int], None]) -> 
     watch_building(Trainer, marker)
     if job["as_parallel"] and is_alone:
         apply_on_one_card(Trainer)
-    data = None if job["real_data"] else stand_in_data(settings, job["columns"])
+    samples, count = job["batches"]
+    data = None if job["real_data"] else stand_in_data(samples, count, job["columns"])
     trainer = Trainer(config=settings, train_dataset=data, callbacks=[progress(marker, is_done)])
     (folder / "flags.json").write_text(json.dumps({"hyper_parallel": hyper_parallel}), encoding="utf-8")
     watch_training(trainer, marker)
@@ -70,23 +69,21 @@ def _allocate_on_device() -> None:
     nn.Cell.to_empty = to_empty
 
 
-def leave_out(settings: dict[str, Any]) -> dict[str, Any]:
-    """The same without what a dry run neither needs nor may touch."""
+def leave_out(settings: dict[str, Any], steps: int) -> dict[str, Any]:
+    """The same for so many steps, without what a dry run neither needs nor may touch. A batch that grows in the course
+    of the training (mindformers 2.1.0) is as large from the first step on as it gets."""
     made = {key: value for key, value in settings.items() if key not in ("callbacks", "profiler", "eval_dataset")}
     made["checkpoint"] = {**(made.get("checkpoint") or {}), "enable_save": False, "load_path": ""}
-    made["training"] = {**(made.get("training") or {}), "steps": STEPS}
+    made["training"] = {**(made.get("training") or {}), "steps": steps}
+    made["training"].pop("rampup_batch_size", None)
     return made
 
 
-def stand_in_data(settings: dict[str, Any], columns: list[tuple[str, str, str, list[int]]]) -> Any:
-    """A data set of `STEPS` batches, with columns as (name, argument of the model, type, shape of a sample)."""
+def stand_in_data(samples: int, count: int, columns: list[tuple[str, str, str, list[int]]]) -> Any:
+    """A data set of ``count`` batches of ``samples``, with columns as (name, argument of the model, type, shape of a
+    sample)."""
     import numpy  # type: ignore[import-not-found, unused-ignore]  # comes with mindspore
     from mindspore.dataset import NumpySlicesDataset
 
-    training, parallel = settings["training"], settings.get("parallelism") or {}
-    data_parallel = int(os.environ.get("RANK_SIZE", "1"))
-    for key in ("tensor_parallel", "pipeline_parallel", "context_parallel"):
-        data_parallel //= int(parallel.get(key) or 1)
-    batch = int(training["global_batch_size"]) // max(data_parallel, 1)
-    values = {name: numpy.ones((STEPS * batch, *shape), kind) for name, _, kind, shape in columns}
-    return NumpySlicesDataset(values, shuffle=False).batch(batch)
+    values = {name: numpy.ones((samples * count, *shape), kind) for name, _, kind, shape in columns}
+    return NumpySlicesDataset(values, shuffle=False).batch(samples)

@@ -11,7 +11,10 @@ MINDSPORE = Release(
     changes={
         "recomputed_consumer_voids_swap": FactValue(
             value=True, source=phrase("documented (MindSpore Transformers, Fine-Grained Activations SWAP, rule 2)")
-        )
+        ),
+        "stopped_recompute_keeps_a_tensor": FactValue(
+            value=False, source=phrase("no release before 2.10.0 is known to keep one")
+        ),
     },
 )
 

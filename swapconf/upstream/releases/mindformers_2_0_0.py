@@ -16,5 +16,15 @@ RELEASE = Release(
         "mcore_drops_swap_config",
         "run_steps_aside",
     ),
-    changes={"mcore_refuses_cpu_offloading": FactValue(value=False, source=phrase("the converter takes both names"))},
+    changes={
+        "mcore_refuses_cpu_offloading": FactValue(value=False, source=phrase("the converter takes both names")),
+        "native_batch_is_a_step": FactValue(
+            value=True,
+            source=phrase(
+                "pynative/trainer/trainer.py: a step takes one batch of the data set and cuts it into micro-batches "
+                "(_split_micro_batch)"
+            ),
+            for_earlier=True,
+        ),
+    },
 )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from swapconf.upstream.release import Release
+from swapconf.upstream.release import FactValue, Release
+from swapconf.words.phrases import phrase
 
 RELEASE = Release(
     package="mindformers",
@@ -15,4 +16,12 @@ RELEASE = Release(
         "mcore_drops_swap_config",
         "run_steps_aside",
     ),
+    changes={
+        "native_batch_is_a_step": FactValue(
+            value=False,
+            source=phrase(
+                "pynative/trainer/trainer.py: a step takes a batch of the data set for each micro-batch (_next_batch)"
+            ),
+        )
+    },
 )
