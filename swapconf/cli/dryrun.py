@@ -30,7 +30,7 @@ from swapconf.cli.complete import FILE
 from swapconf.cli.help import Command
 from swapconf.cli.machine import MachineOptions, machine_options
 from swapconf.cli.outputs import html_option
-from swapconf.dryrun.job import STEPS
+from swapconf.dryrun.by_step import STEPS
 from swapconf.dryrun.outcome import RankReport
 from swapconf.dryrun.report_record import as_record
 from swapconf.words.findings import Severity

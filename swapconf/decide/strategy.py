@@ -200,6 +200,11 @@ class Strategy:
         return {entry.layer.name: entry.layer.template.by_path for entry in self.layers}
 
     @property
+    def longest_prefetch(self) -> int:
+        """Of all that moves; 0 where nothing does."""
+        return max((action.prefetch for action in self.actions().values() if isinstance(action, Swap)), default=0)
+
+    @property
     def options(self) -> Hashable:
         """What it asks besides its layers."""
         return self.swap_on, self.lazy_inline, *self.recompute_options.items()

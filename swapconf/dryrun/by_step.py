@@ -7,6 +7,8 @@ from pathlib import Path
 
 from swapconf.files import json_object
 
+STEPS = 2  # of a run, where no more are asked for: the optimizer's state may first be there in the second
+
 KEY = "by_step"  # in the child's result: the figures of each step, in the order of `StepMemory`
 
 

@@ -18,10 +18,10 @@ from typing import Any
 from swapconf.config.config import Dialect
 from swapconf.dryrun import board, came_to, last_graph, memory_log
 from swapconf.dryrun.adapted import adapted, code_folders, digests
-from swapconf.dryrun.by_step import by_step
+from swapconf.dryrun.by_step import STEPS, by_step
 from swapconf.dryrun.environment import level_to_run, prepare
 from swapconf.dryrun.failed import failed
-from swapconf.dryrun.job import STEPS, WRITTEN, Folder, Job
+from swapconf.dryrun.job import WRITTEN, Folder, Job
 from swapconf.dryrun.judge import TAIL_BYTES, fault
 from swapconf.dryrun.launch import Finished, launch
 from swapconf.dryrun.outcome import RankOutcome, RankReport

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from swapconf.config.cluster import Cluster
+from swapconf.dryrun.by_step import STEPS
 from swapconf.dryrun.pynative.batches import Batches
 from swapconf.dryrun.stand_in import Column
 from swapconf.trace.trace_folder import BLOCKS
@@ -17,7 +18,6 @@ CONFIG = "config.yaml"
 ORDERS = "job.json"
 FLAGS = "flags.json"
 GRAPHS = "graphs"
-STEPS = 2  # of a run, where no more are asked for: the optimizer's state may first be there in the second
 WRITTEN = (LOG, RESULT, CONFIG, ORDERS, FLAGS, GRAPHS)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from swapconf.config.cluster import Cluster
 from swapconf.config.nodes import Document
-from swapconf.dryrun.job import STEPS
+from swapconf.dryrun.by_step import STEPS
 from swapconf.study.settings import NONE, Settings
 from swapconf.study.study import Study, study_for_run
 from swapconf.timing.cost import Machine

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
 from swapconf.dryrun.adapted import adapted, digest, digests
-from swapconf.dryrun.by_step import StepMemory
-from swapconf.dryrun.job import STEPS
+from swapconf.dryrun.by_step import STEPS, StepMemory
 from swapconf.dryrun.outcome import LayerMoves, LayerRecomputes, RankOutcome, RankReport
 from swapconf.dryrun.rank_order import RankOrder
 from swapconf.files import cache_folder, json_object

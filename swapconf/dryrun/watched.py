@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from swapconf.dryrun.by_step import STEPS
 from swapconf.dryrun.child import run
 from swapconf.dryrun.growth import growing
-from swapconf.dryrun.job import STEPS
 from swapconf.dryrun.outcome import RankReport
 from swapconf.dryrun.rank_order import RankOrder
 from swapconf.study.study import Study

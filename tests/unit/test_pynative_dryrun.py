@@ -12,8 +12,9 @@ import pytest
 from swapconf.config.cluster import Cluster
 from swapconf.config.yaml_document import parse
 from swapconf.dryrun import came_to
+from swapconf.dryrun.by_step import STEPS
 from swapconf.dryrun.fold.folded import rehearse
-from swapconf.dryrun.job import STEPS, Folder
+from swapconf.dryrun.job import Folder
 from swapconf.dryrun.outcome import RankOutcome, RankReport, origin
 from swapconf.dryrun.pynative.batches import Batches, batches
 from swapconf.dryrun.pynative.columns import columns

@@ -16,7 +16,6 @@ from dataclasses import dataclass, replace
 from swapconf.config.config import Dialect
 from swapconf.decide import log_lines
 from swapconf.decide.requests import stage_map
-from swapconf.decide.strategy import Swap
 from swapconf.dryrun.child import Ran, record, run
 from swapconf.dryrun.effect.effect import observed
 from swapconf.dryrun.fold.extrapolation import doubt, extrapolated, holds, used_peak_bytes
@@ -185,7 +184,8 @@ def _by(plan: Fold, order: RankOrder, study: Study, known: dict[Size, MeasuredRu
     samples = [one.sample for one in measured]
     whole = extrapolated(samples, plan, plan.whole)
     words = why = ""
-    if checking is not None and (why := doubt(samples, whole, plan, _longest_prefetch(study))):
+    prefetch = study.strategy.longest_prefetch if study.strategy is not None else 0
+    if checking is not None and (why := doubt(samples, whole, plan, prefetch)):
         (third,) = _run([checking], plan, 1, known)
         words = size_words(plan, plan.check)
         if not holds(samples, plan, third.sample):
@@ -355,8 +355,3 @@ def _reserved(measured: Sequence[MeasuredRun], big: MeasuredRun, whole: Sample) 
 
 def _gibs(run: Sample) -> int:
     return -(-run.with_fragments_peak_bytes // GIB)
-
-
-def _longest_prefetch(study: Study) -> int:
-    actions = study.strategy.actions().values() if study.strategy is not None else ()
-    return max((action.prefetch for action in actions if isinstance(action, Swap)), default=0)
