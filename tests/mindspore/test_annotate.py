@@ -143,17 +143,17 @@ WITHOUT_SWAP: dict[str, dict[str, Any]] = {
             "select_comm_recompute_exclude": {r"attention\.wo\.matmul": [1, 2]},
         },
     },
-}
-# Where an exclusion matches the name of a selection, mindformers drops the whole selection from every layer.
-SAME_NAME = llama(
-    {
-        "swap_config": {"swap": False},
+    "selection that an exclusion repeats": {
         "recompute_config": {
-            "select_recompute": {r"feed_forward\.mul": True},
+            "select_recompute": {r"feed_forward\.mul": True, r"attention\.wo": True},
             "select_recompute_exclude": {r"feed_forward\.mul": [1]},
-        },
-    }
-)
+        }
+    },
+    "slices beside a list": {
+        **PIPELINE_2,
+        "recompute_config": {"recompute": [1, 2], "recompute_slice_activation": True, "mp_comm_recompute": False},
+    },
+}
 MCORE_WITHOUT_SWAP: dict[str, tuple[str, dict[str, Any]]] = {
     "qwen3 builtin patterns": ("qwen3", {"select_recompute": True, "select_comm_recompute": True}),
     "deepseek counts": ("deepseek_v3", {"recompute": [1, 1], "select_recompute": {"self_attention": True}}),
@@ -201,7 +201,7 @@ THEIRS = {f"{name} upstream": replace(job, swapconf=False) for name, job in COMP
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Built]:
-    jobs = {**JOBS, **PLAIN, **UPSTREAM, **COMPARED, **THEIRS, "same name": SAME_NAME}
+    jobs = {**JOBS, **PLAIN, **UPSTREAM, **COMPARED, **THEIRS}
     models = build(jobs, tmp_path_factory.mktemp("models"))
 
     def find(name: str) -> Built:
@@ -311,11 +311,6 @@ def test_without_swap_the_cells_are_as_mindformers_leaves_them(built: Callable[[
     assert ours.comm_fusion == theirs.comm_fusion
     assert ours.primitives == theirs.primitives
     assert ours.cells == theirs.cells
-
-
-def test_an_exclusion_of_the_same_name_acts_in_its_own_layers(built: Callable[[str], Built]) -> None:
-    flags = [built("same name").primitives[f"model.layers.{layer}.feed_forward.mul"]["recompute"] for layer in range(4)]
-    assert flags == [False, True, True, True]
 
 
 OFFLOADED = """
