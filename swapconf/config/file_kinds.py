@@ -28,13 +28,14 @@ class Kind(Enum):
 
 # sections of the tool in mindformers 1.4 and 1.5, with what stands in them (toolkit/pipeline_balance/cfgs, and its
 # readme); `pipeline_config` of a training stands below `parallel`
-_BALANCE = {
-    "pipeline_config": ("pipeline_num", "num_layer"),
-    "time_config": ("head", "body", "tail"),
-    "memory_usage": ("head_memory", "body_memories", "tail_memory"),
-    "profiling_config": ("head_layers", "body_layers", "tail_layers"),
-    "backward_coef": ("full", "select", "both", "comm"),
-}
+_BALANCE = (
+    ("pipeline_config", ("pipeline_num",)),
+    ("pipeline_config", ("num_layer",)),
+    ("time_config", ("head", "body")),
+    ("memory_usage", ("head_memory", "body_memories")),
+    ("profiling_config", ("head_layers", "body_layers")),
+    ("backward_coef", ("full", "select")),
+)
 _BALANCED_BY_HAND = ("offset", "select_recompute", "interleave_num")  # of each simulation in cfgs/manual_demo.yaml
 # mindformers/experimental/parallel_core/pynative of mindformers 1.3 to 1.5
 _EXPERIMENTAL = ("training_config", "parallel_config")
@@ -73,7 +74,7 @@ def kind_of(document: Document) -> Kind:
         return Kind.TRAINING
     if rl_training.is_one(document):
         return Kind.RL
-    if any(_has_all(root.get(name), keys) for name, keys in _BALANCE.items()) or _is_balanced_by_hand(root):
+    if any(_has_all(root.get(name), keys) for name, keys in _BALANCE) or _is_balanced_by_hand(root):
         return Kind.PIPELINE_BALANCE
     if all(name in root.entries for name in _EXPERIMENTAL):
         return Kind.EXPERIMENTAL
@@ -95,7 +96,7 @@ def told(document: Document, kind: Kind) -> Iterator[Finding]:
 
 
 def _has_all(node: Node | None, keys: tuple[str, ...]) -> bool:
-    return node is not None and all(key in node.entries for key in keys[:2])
+    return node is not None and all(key in node.entries for key in keys)
 
 
 def _is_balanced_by_hand(root: Node) -> bool:

@@ -100,6 +100,34 @@ def test_what_is_no_training_yaml_may_be_large_or_no_text(tmp_path: Path) -> Non
     assert rules(records(tmp_path / "latin.yaml")) == {("latin.yaml", "yaml-encoding")}
 
 
+def test_what_others_include_is_checked_with_them(tmp_path: Path) -> None:
+    head = "base_config: [parts/model.yaml, parts/swap.yaml]\n"
+    tree(
+        tmp_path,
+        {
+            "one.yaml": head + "parallel_config: {pipeline_stage: 2}\n",
+            "two.yaml": head + "parallel_config: {pipeline_stage: 1}\n",
+            "parts/model.yaml": MODEL,
+            "parts/swap.yaml": WRONG.removeprefix(MODEL),
+            "grpo.yaml": "actor_config: {recompute_config: {recompute: [1, 1]}, parallel_config: {a: 1}}\n",
+        },
+    )
+    found = [(Path(one["file"]).name, one["rule"]) for one in records(tmp_path)]
+    assert found.count(("swap.yaml", "op-no-match")) == 1
+    assert ("grpo.yaml", "recompute-count") in found
+    assert "in 3 files" in run(tmp_path).output
+    alone = records(tmp_path / "parts/swap.yaml")
+    assert ("swap.yaml", "unknown-family") in rules(alone), "named, it is read as what it is"
+
+
+def test_a_whole_training_yaml_that_others_include_is_checked_by_itself_too(tmp_path: Path) -> None:
+    whole = WRONG + "parallel_config: {pipeline_stage: 2}\n"
+    mended = "base_config: pretrain.yaml\nswap_config: {swap: False, op_swap: []}\n"
+    tree(tmp_path, {"pretrain.yaml": whole, "finetune.yaml": mended})
+    assert ("pretrain.yaml", "op-no-match") in rules(records(tmp_path))
+    assert not records(tmp_path / "finetune.yaml")
+
+
 def test_a_file_is_checked_once(tmp_path: Path) -> None:
     tree(tmp_path, {"train.yaml": WRONG})
     assert len(records(tmp_path, tmp_path / "train.yaml")) == len(records(tmp_path))
