@@ -494,7 +494,7 @@ def _differing(pair: Pair, family: str) -> str:
     return str(len(changed)) if changed else "the same"
 
 
-def rehearse_native(folder: Path, *, is_written: bool, is_run: bool) -> int:
+def dry_run_native(folder: Path, *, is_written: bool, is_run: bool) -> int:
     """Dry runs of PyNative trainings; the placeholder for hyper_parallel is no part of it. Without ``is_run`` only the
     environments are made, which tests use."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -529,7 +529,7 @@ def main() -> int:
     options = parser.parse_args()
     folder = options.folder.resolve()
     if options.pairs == [NATIVE]:
-        return rehearse_native(folder, is_written=options.table, is_run=not options.install)
+        return dry_run_native(folder, is_written=options.table, is_run=not options.install)
     chosen = [Pair(*name.split("+")) for name in options.pairs] or list(PAIRS)
     failed = False
     for place in [Place(pair, folder) for pair in chosen]:

@@ -195,7 +195,7 @@ def use_cpu_wrapper(config: Any) -> None:
         wrapper.type = cpu_wrapper.CpuTrainOneStepCell.__name__
 
 
-def rehearse(config: Any) -> None:
+def dry_run(config: Any) -> None:
     """Prepare a dry run: weights are not drawn, checkpoints left alone, and data that is not there is stood in for."""
     from swapconf.dryrun import worker
     from swapconf.dryrun.stand_in import columns
@@ -282,7 +282,7 @@ def main() -> None:
         parser.error(str(error))
 
     if os.environ.get("MS_SIMULATION_LEVEL"):
-        rehearse(config)
+        dry_run(config)
     # On a machine with few cores the runtime would get a single thread, and then refuses the `if not overflow` of the
     # training step ("Can not build a sub graph which contains ConditionSwitch") at jit_level O0. 5 is the documented
     # default. It can be set only once, so whoever did it earlier is left to have known why.

@@ -90,7 +90,7 @@ def dry_run(
     """
     from pathlib import Path
 
-    from swapconf.dryrun.fold.folded import rehearse
+    from swapconf.dryrun.fold import folded
     from swapconf.dryrun.rank_order import RankOrder, cluster_of, ranks_of
     from swapconf.study.settings import settings_of
     from swapconf.study.study import study_for_run
@@ -98,7 +98,7 @@ def dry_run(
     document = _document(file)
     _accepted(study_for_run(document, _environment()))
     ranks_of(str(rank), cluster_of(document))
-    return rehearse(
+    return folded.dry_run(
         RankOrder(
             document=document,
             rank=rank,

@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from swapconf.config import overrides
-from swapconf.dryrun.fold.folded import rehearse
+from swapconf.dryrun.fold.folded import dry_run
 from swapconf.dryrun.outcome import RankReport
 from swapconf.dryrun.rank_order import RankOrder
 
@@ -32,7 +32,7 @@ def main() -> None:
     document = overrides.read(["--config", str(options.config)], changes)
     assert document is not None
     order = RankOrder(document=document, rank=0, children=2)
-    whole, folded = rehearse(order), rehearse(replace(order, fold=True))
+    whole, folded = dry_run(order), dry_run(replace(order, fold=True))
     print(f"{options.config.name}, {options.layers} layers; {folded.fold_note}")
     for name in FIELDS:
         true, told = getattr(whole, name), getattr(folded, name)

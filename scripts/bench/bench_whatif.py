@@ -20,7 +20,7 @@ from typing import Any
 
 from swapconf.config import overrides
 from swapconf.config.nodes import Document
-from swapconf.dryrun.fold.folded import rehearse
+from swapconf.dryrun.fold.folded import dry_run
 from swapconf.dryrun.rank_order import RankOrder
 from swapconf.study.study import study_document
 from swapconf.upstream.facts import Versions
@@ -73,7 +73,7 @@ def _document(*changes: str) -> Document:
 def _dry_run(document: Document, keep: Path) -> dict[str, Any]:
     path = keep / "rank_0/run.json"
     if not path.exists():
-        rehearse(RankOrder(document=document, rank=0, keep=keep))
+        dry_run(RankOrder(document=document, rank=0, keep=keep))
     report: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))["report"]
     return report
 

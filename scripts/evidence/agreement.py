@@ -95,7 +95,7 @@ def _run(one: Case, target: Path, timeout: float, *, with_strategy: bool) -> Non
     work = target.with_name(f".{target.name}")
     shutil.rmtree(work, ignore_errors=True)
     start = time.monotonic()
-    report = folded.rehearse(
+    report = folded.dry_run(
         RankOrder(document=asked, rank=one.shape.rank, keep=work, timeout_seconds=timeout, settings=AS_WRITTEN)
     )
     (inner,) = work.glob("rank_*")

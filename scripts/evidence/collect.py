@@ -28,11 +28,11 @@ def order(case: Case, folder: Path) -> RankOrder:
     return RankOrder(document=document, rank=case.rank, keep=folder)
 
 
-def rehearse(case: Case, folder: Path) -> str:
+def dry_run(case: Case, folder: Path) -> str:
     """One case, into a folder that appears only when it is whole."""
     work = folder / f".{case.name}"
     shutil.rmtree(work, ignore_errors=True)
-    report = folded.rehearse(order(case, work))
+    report = folded.dry_run(order(case, work))
     (inner,) = work.glob("rank_*")
     target = folder / case.name
     shutil.rmtree(target, ignore_errors=True)
@@ -64,7 +64,7 @@ def main() -> None:
     known = records(folder)
     todo = [case for case in cases() if case.name not in known and options.only in case.name]
     done = joblib.Parallel(n_jobs=jobs_at_once((), options.jobs), return_as="generator_unordered")(
-        joblib.delayed(rehearse)(case, folder) for case in todo
+        joblib.delayed(dry_run)(case, folder) for case in todo
     )
     for index, line in enumerate(done, 1):
         print(f"{index}/{len(todo)} {line}", flush=True)

@@ -156,7 +156,7 @@ def _ran(document: Document, rank: int, keep: Path, *, again: bool) -> Ran:
     if not known.exists():
         if again:
             return Ran(outcome="not run", used_peak_bytes=None, step_us=None)
-        report = folded.rehearse(
+        report = folded.dry_run(
             RankOrder(
                 document=document,
                 rank=rank,

@@ -21,7 +21,7 @@ from evidence_page import opening
 
 from swapconf.config import overrides
 from swapconf.dryrun.capacity import jobs_at_once
-from swapconf.dryrun.fold.folded import rehearse
+from swapconf.dryrun.fold.folded import dry_run
 from swapconf.dryrun.rank_order import RankOrder
 from swapconf.words.units import show_bytes
 
@@ -66,7 +66,7 @@ def record(run: Run, folder: Path) -> dict[str, Any]:
             ["--config", str(run.example.relative_to(ROOT))], [f"runner_config.gradient_accumulation_steps={run.steps}"]
         )
         assert document is not None
-        rehearse(RankOrder(document=document, rank=0, plain=run.plain, keep=folder / run.name))
+        dry_run(RankOrder(document=document, rank=0, plain=run.plain, keep=folder / run.name))
     found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))["report"]
     return found
 

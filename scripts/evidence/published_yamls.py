@@ -96,7 +96,7 @@ def of_file(path: Path, keep: Path, timeout: float, *, again: bool = False) -> R
         return Row(name=path.name, model=model, reason="the code of its model comes from a folder that is not here")
     changes = fewer(document, study)
     order = RankOrder(document=overrides.of_file(str(path), changes), rank=0, keep=keep, timeout_seconds=timeout)
-    report = _kept(order) if again else folded.rehearse(order)
+    report = _kept(order) if again else folded.dry_run(order)
     own = keep / "rank_0" / "result.json"
     peak = json_object.read(own).get("max_memory_allocated_bytes") if own.exists() else None
     return replace(blank, changes=changes, report=report, own_peak=peak)

@@ -62,7 +62,7 @@ class Label:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Rehearsed:
+class DryRun:
     """A label with the used peak of its dry run."""
 
     label: Label
@@ -106,16 +106,16 @@ def supported() -> list[Label]:
     return sorted((label for label in labels() if label.layout == SUPPORTED), key=lambda label: label.layers)
 
 
-def rehearsed(of: Sequence[Label], rehearse: Callable[[Sequence[str]], int]) -> list[Rehearsed]:
-    """``rehearse``: settings to the used peak of a dry run."""
+def dry_runs(of: Sequence[Label], dry_run: Callable[[Sequence[str]], int]) -> list[DryRun]:
+    """``dry_run``: settings to the used peak of a dry run."""
     found = []
     for label in of:
-        found.append(Rehearsed(label=label, used_bytes=rehearse(label.settings)))
+        found.append(DryRun(label=label, used_bytes=dry_run(label.settings)))
         print(found[-1].cells(), flush=True)
     return found
 
 
-def opening(newest: str, found: Sequence[Rehearsed], good: int, rows: int) -> str:
+def opening(newest: str, found: Sequence[DryRun], good: int, rows: int) -> str:
     """The result, for which the page stands. ``rows``: dry runs in its other tables, ``good`` of them as they should
     be."""
     off = [one.off for one in found]
@@ -129,7 +129,7 @@ def opening(newest: str, found: Sequence[Rehearsed], good: int, rows: int) -> st
     return text + TABLE + "".join(f"{one.cells()}\n" for one in found)
 
 
-def about(newest: str, found: Sequence[Rehearsed], older: str, ends: Sequence[Rehearsed]) -> str:
+def about(newest: str, found: Sequence[DryRun], older: str, ends: Sequence[DryRun]) -> str:
     """What was compared, and which public runs are not. ``ends``: the fewest and the most layers with an ``older``
     mindformers."""
     least, most = found[0], found[-1]
@@ -147,7 +147,7 @@ def about(newest: str, found: Sequence[Rehearsed], older: str, ends: Sequence[Re
         f"{ends[0].label.layers} and {ends[-1].label.layers} layers are",
         f"{ends[0].off:+.2%} and {ends[-1].off:+.2%} off: the cards ran a mindformers that is nearer to the other.",
         "",
-        f"Of the {len(labels())} runs these are all that are rehearsed. The others are refused, as the stand-in has no "
+        f"Of the {len(labels())} runs these are all with a dry run. The others are refused, as the stand-in has no "
         "parallel operators:",
         "",
         *(_refused(*one) for one in sorted(others.items())),

@@ -185,7 +185,7 @@ def table(on: Environment, rows: Sequence[Row]) -> str:
 
 def run(environments: Sequence[Environment], *, is_written: bool) -> bool:
     """All cases in each environment; whether each is as it should be. ``is_written``: into the page, with what stands
-    beside real runs, which the last environment rehearses, and of two of them the first."""
+    beside real runs, which the last environment dry-runs, and of two of them the first."""
     found = [(on, measured(on)) for on in environments]
     if is_written:
         PAGE.write_text(page(found), encoding="utf-8")
@@ -195,8 +195,8 @@ def run(environments: Sequence[Environment], *, is_written: bool) -> bool:
 def page(found: Sequence[tuple[Environment, Sequence[Row]]]) -> str:
     (first, _), (last, last_rows) = found[0], found[-1]
     labels = pynative_labels.supported()
-    beside = pynative_labels.rehearsed(labels, lambda settings: _used_peak(last, settings))
-    ends = pynative_labels.rehearsed([labels[0], labels[-1]], lambda settings: _used_peak(first, settings))
+    beside = pynative_labels.dry_runs(labels, lambda settings: _used_peak(last, settings))
+    ends = pynative_labels.dry_runs([labels[0], labels[-1]], lambda settings: _used_peak(first, settings))
     older, newest = (f"mindformers {on.mindformers}" for on in (first, last))
     versions = " and ".join(f"mindformers {on.mindformers}" for on, _ in found)
     measured = [row for _, rows in found for row in rows]

@@ -33,7 +33,7 @@ from swapconf.words.findings import SwapconfError, has_errors
 from swapconf.words.phrases import phrase
 
 if TYPE_CHECKING:
-    from swapconf.compare.rehearsed import Candidate
+    from swapconf.compare.dry_runs import Candidate
     from swapconf.compare.variant import Variant
     from swapconf.study.study import Study
     from swapconf.timing.cost import Machine
@@ -106,7 +106,7 @@ def command(
     read = [_read(path, changes, on) for path in given]
     told = [finding for item in read if item.study is not None for finding in item.study.findings]
     print_findings(told, err=True)
-    compared = _predicted(read, given[0], on) if baseline is not None else _rehearsed(read, options, on)
+    compared = _predicted(read, given[0], on) if baseline is not None else _dry_runs(read, options, on)
     if form == "json":
         from swapconf.report.side_by_side import as_record
 
@@ -119,7 +119,7 @@ def command(
 
 
 def _read(path: Path, changes: Sequence[str], on: Machine) -> _Read:
-    from swapconf.compare import folders, rehearsed, traced
+    from swapconf.compare import dry_runs, folders, traced
     from swapconf.config import overrides
     from swapconf.memory.allocators import default_policy
     from swapconf.study.study import study_for_run
@@ -131,22 +131,20 @@ def _read(path: Path, changes: Sequence[str], on: Machine) -> _Read:
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     except SwapconfError as error:
-        return _Read(
-            variant=rehearsed.failed(str(path), error.findings, phrase("cannot be read")), code=EXIT_UNREADABLE
-        )
+        return _Read(variant=dry_runs.failed(str(path), error.findings, phrase("cannot be read")), code=EXIT_UNREADABLE)
     if study.is_refused:
         return _Read(
-            variant=rehearsed.failed(str(path), study.findings, phrase("has errors, so it was not run")),
+            variant=dry_runs.failed(str(path), study.findings, phrase("has errors, so it was not run")),
             code=EXIT_ERRORS,
         )
     if study.why_no_training:
-        return _Read(variant=rehearsed.failed(str(path), (), study.why_no_training), code=EXIT_ERRORS)
+        return _Read(variant=dry_runs.failed(str(path), (), study.why_no_training), code=EXIT_ERRORS)
     return _Read(study=study)
 
 
 def _predicted(read: Sequence[_Read], baseline: Path, on: Machine) -> list[Variant]:
     """What each YAML would make of the baseline, which is the first."""
-    from swapconf.compare import folders, predicted, rehearsed
+    from swapconf.compare import dry_runs, folders, predicted
     from swapconf.memory.allocators import default_policy
     from swapconf.whatif.question import Mismatch
 
@@ -165,11 +163,11 @@ def _predicted(read: Sequence[_Read], baseline: Path, on: Machine) -> list[Varia
         try:
             compared.append(predicted.of_baseline(file, ranks, item.study, on, policy))
         except Mismatch as error:
-            compared.append(rehearsed.failed(file, (), str(error)))
+            compared.append(dry_runs.failed(file, (), str(error)))
     return compared
 
 
-def _rehearsed(read: Sequence[_Read], options: ChildOptions, on: Machine) -> list[Variant]:
+def _dry_runs(read: Sequence[_Read], options: ChildOptions, on: Machine) -> list[Variant]:
     from swapconf.memory.allocators import default_policy
 
     studies = {index: item.study for index, item in enumerate(read) if item.study is not None}
@@ -192,7 +190,7 @@ def _kept(keep: Path | None) -> Iterator[Path]:
 
 
 def _candidates(studies: dict[int, Study], keep: Path, options: ChildOptions) -> list[Candidate]:
-    from swapconf.compare.rehearsed import Candidate
+    from swapconf.compare.dry_runs import Candidate
     from swapconf.dryrun.rank_order import RankOrder, cluster_of, ranks_of
 
     stems = [Path(study.document.file).stem for study in studies.values()]
@@ -228,7 +226,7 @@ def _candidates(studies: dict[int, Study], keep: Path, options: ChildOptions) ->
 def _run(candidates: Sequence[Candidate], options: ChildOptions, on: Machine, policy: str) -> Sequence[Variant]:
     import sys
 
-    from swapconf.compare.rehearsed import rehearse
+    from swapconf.compare.dry_runs import dry_run
     from swapconf.dryrun import capacity, fan_out
     from swapconf.dryrun.environment import prepare
 
@@ -241,7 +239,7 @@ def _run(candidates: Sequence[Candidate], options: ChildOptions, on: Machine, po
             replace(candidate, orders=tuple(replace(order, board=progress.board) for order in candidate.orders))
             for candidate in candidates
         ]
-        return rehearse(
+        return dry_run(
             watched,
             capacity.jobs_at_once(orders, options.jobs),
             on,

@@ -208,10 +208,10 @@ def _orders(studies: Sequence[Study], options: _Options, machine: Machine | None
 def _stops_the_run(studies: Sequence[Study], options: _Options) -> bool:
     """Whether swapconf would refuse to start one of the configs, as it refuses a training, or there is no dry run of
     it; tells what is wrong."""
-    from swapconf.dryrun.not_rehearsed import not_rehearsed
+    from swapconf.dryrun.no_dry_run import no_dry_run
 
     code = options.register_path or ""
-    refused = [finding for study in studies for finding in not_rehearsed(study, options.level, os.environ, code)]
+    refused = [finding for study in studies for finding in no_dry_run(study, options.level, os.environ, code)]
     judged = () if options.plain else studies
     places = {(finding.origin, finding.rule) for finding in refused}
     found = [finding for study in judged for finding in study.findings]
@@ -234,7 +234,7 @@ def _run(orders: list[RankOrder], jobs: int | None, dask: str | None, use_cache:
     if todo:
         with Children(len(todo), phrase("dry run")) as progress:
             watched = [replace(order, board=progress.board) for order in todo]
-            for report in fan_out.rehearse_all(watched, capacity.jobs_at_once(todo, jobs), dask):
+            for report in fan_out.dry_run_all(watched, capacity.jobs_at_once(todo, jobs), dask):
                 found.append(report)
                 progress.step()
                 if use_cache and report.outcome.good:

@@ -151,7 +151,7 @@ def _study(given: Path, policy: str, confirm: Path | None, thorough: bool) -> _R
         num_communicators=_num_communicators(trace),
     )
     best = result.best_block_gib
-    confirmed = _rehearse(confirm, rank, best) if confirm is not None and best is not None else None
+    confirmed = _dry_run(confirm, rank, best) if confirm is not None and best is not None else None
     return _Row(
         folder=folder,
         rank=rank,
@@ -167,7 +167,7 @@ def _num_communicators(trace: Trace) -> int:
     return len({kernel.group for kernel in trace.kernels if kernel.group})
 
 
-def _rehearse(config: Path, rank: int, block_gib: int) -> RankReport:
+def _dry_run(config: Path, rank: int, block_gib: int) -> RankReport:
     """The dry run of a YAML with another block size of the pool."""
     from swapconf.config import overrides
     from swapconf.dryrun.fold import folded
@@ -181,7 +181,7 @@ def _rehearse(config: Path, rank: int, block_gib: int) -> RankReport:
         raise click.UsageError(str(error)) from None
     studied = study_for_run(document, os.environ)
     go_on(studied)
-    return folded.rehearse(RankOrder(document=document, rank=rank, settings=studied.settings))
+    return folded.dry_run(RankOrder(document=document, rank=rank, settings=studied.settings))
 
 
 def _misses(row: _Row) -> bool:

@@ -66,7 +66,7 @@ def make(
         if is_given:
             raise click.UsageError(phrase(_REASONS[option], option=option))
     if baseline is None or confirm:
-        _stop_what_is_not_rehearsed(study)
+        _stop_what_has_no_dry_run(study)
     judge = _judge(study, changes, asked, runs, baseline, options)
     for turn in range(ROUNDS):
         made = _said(_searched(judge, asked.effort), study, asked, options)
@@ -81,7 +81,7 @@ def make(
     raise AssertionError
 
 
-def _stop_what_is_not_rehearsed(study: Study) -> None:
+def _stop_what_has_no_dry_run(study: Study) -> None:
     from swapconf.cli.common import EXIT_ERRORS
     from swapconf.dryrun.pynative.refusals import LEVEL, refusals
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from swapconf.dryrun.fold.folded import foldable, rehearse
+from swapconf.dryrun.fold.folded import dry_run, foldable
 from swapconf.dryrun.outcome import RankReport
 from swapconf.dryrun.rank_order import RankOrder, cluster_of
 from swapconf.words import extras
@@ -19,7 +19,7 @@ _SIDE_BY_SIDE = 2  # the children of a folded order
 _WATCH, _WATCH_SECONDS = "swapconf-parent-watch", 0.5
 
 
-def rehearse_all(orders: Sequence[RankOrder], jobs: int, dask: str | None = None) -> Iterator[RankReport]:
+def dry_run_all(orders: Sequence[RankOrder], jobs: int, dask: str | None = None) -> Iterator[RankReport]:
     """Every order, with ``jobs`` children at once, each report as it comes. ``dask``: the address of a cluster to use
     instead.
 
@@ -32,20 +32,20 @@ def rehearse_all(orders: Sequence[RankOrder], jobs: int, dask: str | None = None
     each = min(jobs, _SIDE_BY_SIDE) if any(map(foldable, distinct.values())) else 1
     orders = [replace(order, children=each) for order in orders]
     if dask is not None:
-        yield from _on_dask([joblib.delayed(rehearse)(order) for order in orders], dask)
+        yield from _on_dask([joblib.delayed(dry_run)(order) for order in orders], dask)
         return
     # batches of one, so that a report does not wait for the next one
     with joblib.parallel_config(backend="loky", inner_max_num_threads=1, n_jobs=max(1, min(jobs // each, len(orders)))):
         yield from joblib.Parallel(return_as="generator_unordered", batch_size=1)(
-            joblib.delayed(_rehearse_in_worker)(order) for order in orders
+            joblib.delayed(_dry_run_in_worker)(order) for order in orders
         )
 
 
-def _rehearse_in_worker(order: RankOrder) -> RankReport:
+def _dry_run_in_worker(order: RankOrder) -> RankReport:
     """Ends this process, and with it its child, when whoever asked is killed: the pool itself would run on."""
     if not any(thread.name == _WATCH for thread in threading.enumerate()):
         threading.Thread(target=_end_without, args=(os.getppid(),), name=_WATCH, daemon=True).start()
-    return rehearse(order)
+    return dry_run(order)
 
 
 def _end_without(parent: int) -> None:
@@ -64,5 +64,5 @@ def _on_dask(tasks: Sequence[Any], address: str) -> Iterator[RankReport]:
 
 
 def missing(dask: str | None = None) -> str:
-    """What is not installed of the fan-out, in words; empty when all is there. ``dask``: as for `rehearse_all`."""
+    """What is not installed of the fan-out, in words; empty when all is there. ``dask``: as for `dry_run_all`."""
     return extras.missing("dryrun", phrase("a dry run"), "joblib") or (extras.missing("dask", "--dask") if dask else "")

@@ -40,7 +40,7 @@ def reports_of(
         else:
             waiting.append(order)
     by_name = {(order.document.file, order.rank): order for order in waiting}
-    for report in fan_out.rehearse_all(waiting, jobs, dask) if waiting else ():
+    for report in fan_out.dry_run_all(waiting, jobs, dask) if waiting else ():
         known[_key(by_name[report.file, report.rank])] = as_record(report)
         progress()
     return known

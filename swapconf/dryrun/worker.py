@@ -29,7 +29,7 @@ def main(folder: Path) -> None:
     os.chdir(folder)
     prepare_mindspore()
     if job["pynative"]:
-        rehearse_pynative(folder, job)
+        dry_run_pynative(folder, job)
         return
     find_code(job["code"])
     from swapconf.dryrun import experts
@@ -54,7 +54,7 @@ def main(folder: Path) -> None:
     result.write(is_trained=True)
 
 
-def rehearse_pynative(folder: Path, job: dict[str, Any]) -> None:
+def dry_run_pynative(folder: Path, job: dict[str, Any]) -> None:
     """mindformers' other trainer, which compiles nothing."""
     from swapconf.dryrun.pynative.training import train
 

@@ -61,7 +61,7 @@ def communication_part(trace: Trace, environment: Mapping[str, str]) -> Part:
 
 
 def _of_shards(trace: Trace) -> int:
-    """A PyNative trace names no groups; what is rehearsed of it, shards of parameters, has one, of all ranks."""
+    """A PyNative trace names no groups; what a dry run does of it, shards of parameters, has one, of all ranks."""
     return int(bool(trace.marks) and any(task.primitive.startswith(COMMUNICATING) for task in trace.tasks))
 
 

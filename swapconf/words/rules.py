@@ -174,12 +174,12 @@ DRY_RUNS: Pages = {
         "The peak with fragments is above the device memory that the rank may use. MindSpore does not report this "
         "in a dry run.",
     ),
-    "pynative-not-rehearsed": (
+    "pynative-no-dry-run": (
         "error",
         "A part of PyNative mode that a dry run does not do: other levels than 1, several ranks, or a mindformers or "
         "MindSpore from before PyNative training. Nothing is started.",
     ),
-    "graph-engine-not-rehearsed": (
+    "graph-engine-no-dry-run": (
         "error",
         "`jit_level: O2` where there is no CANN: its graph engine would compile the graph and plan the memory. Nothing "
         "is started.",

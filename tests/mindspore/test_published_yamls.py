@@ -83,9 +83,7 @@ def test_exclusions_beside_swap_need_no_more_than_with_mindformers_alone(tmp_pat
 
 def dry_run(path: Path, changes: tuple[str, ...], keep: Path, *, plain: bool) -> RankReport:
     document = overrides.of_file(str(path), changes)
-    return folded.rehearse(
-        RankOrder(document=document, rank=0, keep=keep, timeout_seconds=TIMEOUT_SECONDS, plain=plain)
-    )
+    return folded.dry_run(RankOrder(document=document, rank=0, keep=keep, timeout_seconds=TIMEOUT_SECONDS, plain=plain))
 
 
 def assert_no_worse(alone: RankReport, kept_alone: Path, ours: RankReport, kept_ours: Path) -> None:

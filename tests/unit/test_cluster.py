@@ -260,7 +260,7 @@ def test_the_page_ends_with_the_command_to_run_next(given: ClusterView, command:
 
 
 def test_the_command_writes_the_page_and_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def rehearsed(orders: Sequence[RankOrder], _jobs: int, _dask: str | None) -> Iterator[RankReport]:
+    def dry_runs(orders: Sequence[RankOrder], _jobs: int, _dask: str | None) -> Iterator[RankReport]:
         for order in orders:
             assert order.board is not None
             yield replace(
@@ -273,7 +273,7 @@ def test_the_command_writes_the_page_and_one_line(tmp_path: Path, monkeypatch: p
                 with_fragments_peak_bytes=LOSS.at.used_bytes,
             )
 
-    monkeypatch.setattr(fan_out, "rehearse_all", rehearsed)
+    monkeypatch.setattr(fan_out, "dry_run_all", dry_runs)
     monkeypatch.setattr(environment, "prepare", lambda *_: None)
     file = str(Path(__file__).parents[1] / "traces/llama.yaml")
     words = [

@@ -13,7 +13,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from swapconf.cli.main import main
-from swapconf.compare.rehearsed import Candidate, _peak, rehearse
+from swapconf.compare.dry_runs import Candidate, _peak, dry_run
 from swapconf.compare.variant import ComparedFigure
 from swapconf.config.yaml_document import parse
 from swapconf.dryrun import fan_out
@@ -221,7 +221,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     file what was run."""
     made: list[str] = []
 
-    def rehearse_all(orders: Sequence[RankOrder], jobs: int, dask: str | None = None) -> Iterator[RankReport]:
+    def dry_run_all(orders: Sequence[RankOrder], jobs: int, dask: str | None = None) -> Iterator[RankReport]:
         for order in orders:
             made.append(f"{order.document.file} {order.rank}")
             assert order.keep is not None
@@ -234,12 +234,12 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
                     write(order.keep)
                 yield report(order)
 
-    monkeypatch.setattr(fan_out, "rehearse_all", rehearse_all)
+    monkeypatch.setattr(fan_out, "dry_run_all", dry_run_all)
     return made
 
 
 def test_every_yaml_is_run_and_a_crash_is_its_own(tmp_path: Path, asked: list[str]) -> None:
-    good, broken = rehearse([candidate(tmp_path, "good"), candidate(tmp_path, "broken")], 1, machine())
+    good, broken = dry_run([candidate(tmp_path, "good"), candidate(tmp_path, "broken")], 1, machine())
     assert asked == ["good.yaml 0", "good.yaml 4", "broken.yaml 0", "broken.yaml 4"]
     assert good.overall(ComparedFigure.STEP) == pytest.approx(218.7078, rel=1e-4)
     assert good.pipeline is not None
@@ -247,7 +247,7 @@ def test_every_yaml_is_run_and_a_crash_is_its_own(tmp_path: Path, asked: list[st
 
 
 def test_a_folded_run_has_memory_and_says_why_it_has_no_time(tmp_path: Path, asked: list[str]) -> None:
-    [folded] = rehearse([candidate(tmp_path, "folded")], 1, machine())
+    [folded] = dry_run([candidate(tmp_path, "folded")], 1, machine())
     assert [
         folded.overall(figure) for figure in (ComparedFigure.USED_PEAK, ComparedFigure.MOVED, ComparedFigure.STEP)
     ] == [100, 128, None]
@@ -257,7 +257,7 @@ def test_a_folded_run_has_memory_and_says_why_it_has_no_time(tmp_path: Path, ask
 
 def keep_records(same: Candidate, **told: Any) -> None:
     """Runs of a candidate that are kept, with the records that a dry run writes."""
-    rehearse([same], 1, machine())
+    dry_run([same], 1, machine())
     versions = Versions.in_use()
     for order in same.orders:
         file = same.keep / f"rank_{order.rank}/run.json"
@@ -275,12 +275,12 @@ def test_a_kept_run_is_used_again_only_where_it_is_the_same(tmp_path: Path, aske
     same = candidate(tmp_path, "good")
     keep_records(same)
     asked.clear()
-    [again] = rehearse([same], 1, machine(), reuse=True)
+    [again] = dry_run([same], 1, machine(), reuse=True)
     assert asked == []
     assert again.overall(ComparedFigure.STEP) == pytest.approx(218.7078, rel=1e-4)
     for other in ("plain", "as_parallel", "launch_blocking"):
-        rehearse([candidate(tmp_path, "good", **{other: True})], 1, machine(), reuse=True)
-    rehearse([same], 1, machine())
+        dry_run([candidate(tmp_path, "good", **{other: True})], 1, machine(), reuse=True)
+    dry_run([same], 1, machine())
     assert len(asked) == 8
 
 
@@ -293,7 +293,7 @@ def test_a_kept_run_that_does_not_fit_has_run_its_step(
     same = candidate(tmp_path, "good")
     keep_records(same, outcome=outcome)
     asked.clear()
-    rehearse([same], 1, machine(), reuse=True)
+    dry_run([same], 1, machine(), reuse=True)
     assert len(asked) == runs
 
 
@@ -301,11 +301,11 @@ def test_a_kept_folded_run_is_used_again_unless_the_whole_model_is_asked_for(tmp
     same = candidate(tmp_path, "folded", fold=True)
     keep_records(same, folded=(4, 6), fold_note="extrapolated")
     asked.clear()
-    [again] = rehearse([same], 1, machine(), reuse=True)
+    [again] = dry_run([same], 1, machine(), reuse=True)
     assert asked == []
     assert again.overall(ComparedFigure.USED_PEAK) == 1
     whole = replace(same, orders=tuple(replace(order, fold=False) for order in same.orders))
-    rehearse([whole], 1, machine(), reuse=True)
+    dry_run([whole], 1, machine(), reuse=True)
     assert len(asked) == 2
 
 
@@ -313,7 +313,7 @@ def test_a_kept_folded_run_whose_grown_trace_is_gone_is_run_again(tmp_path: Path
     same = candidate(tmp_path, "folded", fold=True)
     keep_records(same, folded=(4, 6), grown="grown from dry runs of 4 and 6 layers")
     asked.clear()
-    rehearse([same], 1, machine(), reuse=True)
+    dry_run([same], 1, machine(), reuse=True)
     assert len(asked) == 2
 
 
@@ -324,13 +324,13 @@ def test_a_kept_run_is_not_used_again_once_the_code_beside_it_changed(tmp_path: 
     same = candidate(tmp_path, "good", register_path=str(code))
     keep_records(same)
     asked.clear()
-    rehearse([same], 1, machine(), reuse=True)
+    dry_run([same], 1, machine(), reuse=True)
     assert asked == []
-    rehearse([candidate(tmp_path, "good")], 1, machine(), reuse=True)
+    dry_run([candidate(tmp_path, "good")], 1, machine(), reuse=True)
     assert len(asked) == 2  # without the code it is another run
     asked.clear()
     (code / "model.py").write_text("WIDTH = 2")
-    rehearse([same], 1, machine(), reuse=True)
+    dry_run([same], 1, machine(), reuse=True)
     assert len(asked) == 2
 
 
@@ -344,8 +344,8 @@ def test_a_kept_run_is_not_used_again_once_the_config_of_its_model_changed(tmp_p
     )
     keep_records(same)
     asked.clear()
-    rehearse([same], 1, machine(), reuse=True)
+    dry_run([same], 1, machine(), reuse=True)
     assert asked == []
     (model / "config.json").write_text('{"num_hidden_layers": 4}')
-    rehearse([same], 1, machine(), reuse=True)
+    dry_run([same], 1, machine(), reuse=True)
     assert len(asked) == 2

@@ -10,7 +10,7 @@ import pytest
 
 from swapconf.dryrun.child import Ran
 from swapconf.dryrun.fold import folded as module
-from swapconf.dryrun.fold.folded import foldable, rehearse
+from swapconf.dryrun.fold.folded import dry_run, foldable
 from swapconf.dryrun.fold.grown_trace import Attempt
 from swapconf.dryrun.fold.micro_batches import micro_batches
 from swapconf.dryrun.outcome import RankOutcome, RankReport
@@ -130,7 +130,7 @@ def order(settings: dict[str, Any] | None = None, layers: int = 32) -> RankOrder
 def test_two_runs_are_enough_where_memory_is_on_a_line(mindspore: Callable[[Shape], list[Any]]) -> None:
     shape = Shape()
     ran = mindspore(shape)
-    report = rehearse(order({"swap_config.swap": False}))
+    report = dry_run(order({"swap_config.swap": False}))
     assert sorted(ran) == [4, 6]
     assert report.used_peak_bytes == shape.peak_bytes(32)
     assert report.with_fragments_peak_bytes == shape.peak_bytes(32) + shape.fragments
@@ -148,7 +148,7 @@ def test_fragments_that_are_only_estimated_refuse_nothing(mindspore: Callable[[S
         (room - 200, True, RankOutcome.DOES_NOT_FIT),
     ):
         mindspore(shape)
-        report = rehearse(
+        report = dry_run(
             replace(order({"swap_config.swap": False, "context.max_device_memory": f"{megabytes}MB"}), fold=fold)
         )
         assert report.outcome is outcome
@@ -186,7 +186,7 @@ def test_what_grows_faster_is_not_hidden_behind_another_part_of_the_model(
         return replace(done, trace=replace(done.trace, blocks=Blocks.of(blocks)))
 
     monkeypatch.setattr(module, "run", with_two_more)
-    report = rehearse(order({"swap_config.swap": False}))
+    report = dry_run(order({"swap_config.swap": False}))
     assert report.folded is not None
     assert report.used_peak_bytes == GIB + 32 * 100 * MIB
 
@@ -213,7 +213,7 @@ def test_kernels_that_are_fused_otherwise_with_more_layers_are_no_reason_for_a_f
             return replace(done, trace=replace(done.trace, blocks=Blocks.of(blocks)))
 
         monkeypatch.setattr(module, "run", with_one_more)
-        rehearse(order({"swap_config.swap": False}))
+        dry_run(order({"swap_config.swap": False}))
         assert ran == seen
 
 
@@ -230,7 +230,7 @@ def test_a_peak_that_only_the_grown_trace_shows_counts(
         return Attempt(trace=seen, used=(None, None))  # type: ignore[arg-type]
 
     monkeypatch.setattr(module, "attempt", attempt)
-    report = rehearse(order({"swap_config.swap": False, **ACCUMULATED}))
+    report = dry_run(order({"swap_config.swap": False, **ACCUMULATED}))
     assert report.used_peak_bytes == shape.peak_bytes(32) + 64 * MIB + 64 * shape.slice
     assert report.peak is not None
     assert report.peak.at.used_bytes == report.used_peak_bytes
@@ -238,7 +238,7 @@ def test_a_peak_that_only_the_grown_trace_shows_counts(
 
 def test_moves_and_host_memory_are_those_of_all_layers(mindspore: Callable[[Shape], list[Any]]) -> None:
     mindspore(Shape())
-    report = rehearse(order())
+    report = dry_run(order())
     assert [move.layer for move in report.moved] == [str(index) for index in range(32)]
     assert {move.tensors for move in report.moved} == {1}
     assert report.host_bytes == 32 * MIB
@@ -250,7 +250,7 @@ def test_a_peak_that_wanders_with_the_layers_is_found_and_confirmed(mindspore: C
     assert shape.peak_bytes(6) == shape.loss_bytes(6)
     assert shape.peak_bytes(32) == shape.optimizer_bytes(32)
     ran = mindspore(shape)
-    report = rehearse(order({"swap_config.swap": False}))
+    report = dry_run(order({"swap_config.swap": False}))
     assert report.used_peak_bytes == shape.optimizer_bytes(32)
     assert ran == [4, 6, 8]
     assert "confirmed with 8 layers because the peak moves" in report.fold_note
@@ -259,7 +259,7 @@ def test_a_peak_that_wanders_with_the_layers_is_found_and_confirmed(mindspore: C
 def test_the_whole_model_is_run_where_a_third_run_is_off_the_line(mindspore: Callable[[Shape], list[Any]]) -> None:
     shape = Shape(bend=MIB, activation=-4 * MIB, state=40 * MIB, head=800 * MIB)
     ran = mindspore(shape)
-    report = rehearse(order(swap(layer_swap=[{"backward_prefetch": 300, "layers": True}])))
+    report = dry_run(order(swap(layer_swap=[{"backward_prefetch": 300, "layers": True}])))
     assert ran == [4, 6, 8, 12, 32]  # every two layers, then every four
     assert report.used_peak_bytes == shape.peak_bytes(32)
     assert report.folded is None
@@ -282,7 +282,7 @@ def test_a_further_run_judges_the_place_where_the_whole_model_has_its_peak(
     assert shape.peak_bytes(8) == shape.loss_bytes(8)
     assert shape.peak_bytes(32) == shape.optimizer_bytes(32)
     ran = mindspore(shape)
-    report = rehearse(order({"swap_config.swap": False}))
+    report = dry_run(order({"swap_config.swap": False}))
     assert report.used_peak_bytes == shape.peak_bytes(32)
     assert ran == [4, 6, 8, 12]
     assert report.folded == (4, 8, 12)
@@ -294,7 +294,7 @@ ACCUMULATED = {"runner_config.gradient_accumulation_steps": 64}
 def test_layers_and_micro_batches_are_folded_together(mindspore: Callable[[Shape], list[Any]]) -> None:
     shape = Shape(slice=6656)
     ran = mindspore(shape)
-    report = rehearse(order({**swap(layer_swap=[{"backward_prefetch": 1, "layers": True}]), **ACCUMULATED}))
+    report = dry_run(order({**swap(layer_swap=[{"backward_prefetch": 1, "layers": True}]), **ACCUMULATED}))
     (small, few), *others = ran
     assert few < 64 > 32 > small
     assert [(small, few + 1), few, few + 2] == [
@@ -311,7 +311,7 @@ def test_layers_and_micro_batches_are_folded_together(mindspore: Callable[[Shape
 def test_without_swapconf_micro_batches_are_folded_and_layers_are_not(mindspore: Callable[[Shape], list[Any]]) -> None:
     shape = Shape(slice=6656)
     ran = mindspore(shape)
-    report = rehearse(replace(order({"swap_config.swap": False, **ACCUMULATED}), plain=True))
+    report = dry_run(replace(order({"swap_config.swap": False, **ACCUMULATED}), plain=True))
     assert ran == [(32, 3), (32, 4), (32, 5)]  # the third one confirms
     assert report.used_peak_bytes == shape.peak_bytes(32) + 64 * shape.slice
 
@@ -320,7 +320,7 @@ def test_where_the_layers_do_not_hold_the_micro_batches_may(mindspore: Callable[
     """The cheapest fold is refuted, and the next one is tried before the whole."""
     shape = Shape(slice=6656, bend=MIB)
     ran = mindspore(shape)
-    report = rehearse(order({**swap(layer_swap=[{"backward_prefetch": 300, "layers": True}]), **ACCUMULATED}))
+    report = dry_run(order({**swap(layer_swap=[{"backward_prefetch": 300, "layers": True}]), **ACCUMULATED}))
     assert report.used_peak_bytes == shape.peak_bytes(32) + 64 * shape.slice
     assert ran[-1][0] == 32
     assert ran[-1][1] < 64
@@ -340,7 +340,7 @@ def test_a_model_that_deals_its_layers_in_its_own_way_is_run_whole(
         return replace(done, trace=replace(fewer, kernels=kernels)) if part else done
 
     monkeypatch.setattr(module, "run", one_layer_less)
-    report = rehearse(order({"swap_config.swap": False}))
+    report = dry_run(order({"swap_config.swap": False}))
     assert (ran, report.folded) == ([4, 32], None)
     assert "with 4 layers the stage ran 3 layers where 4 were expected" in report.fold_note
 
@@ -361,7 +361,7 @@ def test_what_the_pool_reserves_follows_the_peak_unless_it_was_taken_in_advance(
         return replace(done, reserved_bytes=reserved(done.trace.with_fragments_peak_bytes) * GIB)
 
     monkeypatch.setattr(module, "run", with_pool)
-    assert rehearse(order({"swap_config.swap": False})).reserved_bytes == expected * GIB
+    assert dry_run(order({"swap_config.swap": False})).reserved_bytes == expected * GIB
 
 
 def test_what_can_be_folded_is_known_before_it_is_run() -> None:
@@ -390,7 +390,7 @@ def test_a_part_that_fails_is_told_and_the_whole_model_is_not_run(
         return replace(done, trace=None, report=ended) if part == "layers_6" else done
 
     monkeypatch.setattr(module, "run", late)
-    report = rehearse(order())
+    report = dry_run(order())
     assert sorted(ran) == [4, 6]
     assert (report.outcome, report.used_peak_bytes, report.folded) == (RankOutcome.TIMED_OUT, None, None)
     assert report.fold_note == "a run with 6 layers reached its time limit, so the whole model was not run"
@@ -402,7 +402,7 @@ def test_a_part_that_fails_is_told_and_the_whole_model_is_not_run(
 @pytest.mark.parametrize("change", [{"plain": True}, {"fold": False}, {"level": 0}])
 def test_what_is_never_folded(mindspore: Callable[[Shape], list[Any]], change: dict[str, Any]) -> None:
     ran = mindspore(Shape())
-    rehearse(replace(order(), **change))
+    dry_run(replace(order(), **change))
     assert ran == [32]
 
 
@@ -440,20 +440,20 @@ def test_level_2_is_folded_with_the_workspace_in_it(
         return replace(done, trace=with_graph(done.trace), report=replace(done.report, level=1))
 
     monkeypatch.setattr(module, "run", run_with_graph)
-    report = rehearse(replace(order({"swap_config.swap": False}), level=2))
+    report = dry_run(replace(order({"swap_config.swap": False}), level=2))
     assert sorted(ran) == [4, 6]
     workspace = 16 * MIB + 512  # of the Softmax at the loss, where the peak is; in whole blocks
     assert report.used_peak_bytes == shape.peak_bytes(32) + workspace
     assert (report.level, report.workspace, report.folded) == (2, "estimated", (4, 6))
     assert report.workspace_kernel == "MatMul"  # the largest of all, though not at the peak
-    level_3 = rehearse(replace(order({"swap_config.swap": False}), level=3))
+    level_3 = dry_run(replace(order({"swap_config.swap": False}), level=3))
     assert level_3.folded is None
     assert ran[2:] == [32]
 
 
 def test_without_a_graph_level_2_is_not_folded(mindspore: Callable[[Shape], list[Any]]) -> None:
     ran = mindspore(Shape())
-    report = rehearse(replace(order({"swap_config.swap": False}), level=2))
+    report = dry_run(replace(order({"swap_config.swap": False}), level=2))
     assert ran == [4, 32]
     assert "no graph" in report.fold_note
     assert "level-not-reached" in {finding.rule for finding in report.findings}

@@ -98,20 +98,20 @@ def test_a_yaml_that_has_no_place_for_the_setting(tmp_path: Path) -> None:
 
 def test_nothing_is_confirmed_where_nothing_is_recommended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     test_an_unknown_pool_is_told(tmp_path)
-    monkeypatch.setattr("swapconf.dryrun.fold.folded.rehearse", lambda order: pytest.fail("a dry run"))
+    monkeypatch.setattr("swapconf.dryrun.fold.folded.dry_run", lambda order: pytest.fail("a dry run"))
     result = run(tmp_path / "rank_0", "--confirm", CONFIG)
     assert result.exit_code == 1
     assert "mempool_block_size" not in result.output
 
 
 @pytest.mark.parametrize(("found_more", "exit_code"), [(0, 0), (512, 1)])
-def test_confirm_rehearses_the_recommended_block_size(
+def test_confirm_dry_runs_the_recommended_block_size(
     monkeypatch: pytest.MonkeyPatch, found_more: int, exit_code: int
 ) -> None:
     predicted = mindspore.place(columns("llama_l2_recompute")).mapped_bytes
     asked = []
 
-    def rehearse(order: Any) -> RankReport:
+    def dry_run(order: Any) -> RankReport:
         asked.append(order)
         return RankReport(
             file="",
@@ -122,7 +122,7 @@ def test_confirm_rehearses_the_recommended_block_size(
             with_fragments_peak_bytes=predicted + found_more,
         )
 
-    monkeypatch.setattr("swapconf.dryrun.fold.folded.rehearse", rehearse)
+    monkeypatch.setattr("swapconf.dryrun.fold.folded.dry_run", dry_run)
     result = run(RECOMPUTE, "--confirm", CONFIG)
     assert result.exit_code == exit_code
     (order,) = asked

@@ -14,7 +14,7 @@ from swapconf.cli.main import main
 from swapconf.dryrun.child import Ran
 from swapconf.dryrun.fold import folded as module
 from swapconf.dryrun.fold import grown_trace
-from swapconf.dryrun.fold.folded import rehearse
+from swapconf.dryrun.fold.folded import dry_run
 from swapconf.dryrun.fold.micro_batches import micro_batches
 from swapconf.dryrun.outcome import RankOutcome, RankReport
 from swapconf.dryrun.rank_order import RankOrder
@@ -79,7 +79,7 @@ def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("kept")
     with pytest.MonkeyPatch.context() as patch:
         _put_toy(patch, [])
-        rehearse(order(folder))
+        dry_run(order(folder))
     return folder / "rank_0"
 
 
@@ -107,7 +107,7 @@ def test_the_record_tells_from_what_the_trace_was_grown(kept: Path) -> None:
 def test_micro_batches_that_the_trace_does_not_have_are_told_with_what_each_adds(
     spoiled: list[int], tmp_path: Path
 ) -> None:
-    report = rehearse(order(tmp_path, {"runner_config.gradient_accumulation_steps": 64}, layers=40))
+    report = dry_run(order(tmp_path, {"runner_config.gradient_accumulation_steps": 64}, layers=40))
     facts = run_record.read(tmp_path / "rank_0")["grown"]
     assert facts["of_micro_batches"] == 64 > facts["micro_batches"]
     assert f"with {facts['micro_batches']} of 64 micro-batches in its step (each more adds" in report.grown
@@ -117,9 +117,9 @@ def test_micro_batches_that_the_trace_does_not_have_are_told_with_what_each_adds
 def test_where_no_trace_can_be_grown_the_reason_is_told_and_an_older_one_is_gone(
     spoiled: list[int], tmp_path: Path
 ) -> None:
-    rehearse(order(tmp_path, layers=40))
+    dry_run(order(tmp_path, layers=40))
     spoiled.extend([6, 10])
-    report = rehearse(order(tmp_path, layers=40))
+    report = dry_run(order(tmp_path, layers=40))
     assert report.grown == ""
     assert (
         "no trace of the whole model was made of it: the step with more layers is not that with fewer"
@@ -132,7 +132,7 @@ def test_where_no_trace_can_be_grown_one_with_all_layers_is_made_if_these_are_no
     spoiled: list[int], tmp_path: Path
 ) -> None:
     spoiled.extend([6, 10])
-    report = rehearse(order(tmp_path, {"runner_config.gradient_accumulation_steps": 64}))
+    report = dry_run(order(tmp_path, {"runner_config.gradient_accumulation_steps": 64}))
     assert report.grown.startswith("the trace of a dry run with all layers, with ")
     facts = run_record.read(tmp_path / "rank_0")["grown"]
     assert facts["layers"] == [16]
@@ -146,14 +146,14 @@ def test_where_the_smallest_runs_do_not_show_what_repeats_itself_larger_ones_are
     spoiled: list[int], tmp_path: Path
 ) -> None:
     spoiled.append(4)
-    report = rehearse(order(tmp_path))
+    report = dry_run(order(tmp_path))
     assert report.grown == "grown from dry runs of 6 and 8 layers"
     assert trace_folder.read(tmp_path / "rank_0", 0).used_peak_bytes == toy(16, 2).used_peak_bytes
 
 
 def test_without_keep_no_run_is_made_for_a_trace_alone(spoiled: list[int], tmp_path: Path) -> None:
     spoiled.append(4)
-    report = rehearse(replace(order(tmp_path), keep=None))
+    report = dry_run(replace(order(tmp_path), keep=None))
     assert "(fragments are estimated)" in report.fold_note
 
 
@@ -162,8 +162,8 @@ def test_fragments_of_a_folded_run_are_those_of_the_grown_trace_and_say_so(
     spoiled: list[int], tmp_path: Path, is_kept: bool
 ) -> None:
     asked = order(tmp_path)
-    report = rehearse(asked if is_kept else replace(asked, keep=None))
-    rehearse(asked)
+    report = dry_run(asked if is_kept else replace(asked, keep=None))
+    dry_run(asked)
     trace = trace_folder.read(tmp_path / "rank_0", 0)
     assert report.with_fragments_peak_bytes == trace.with_fragments_peak_bytes
     assert "(fragments are those of a trace grown from them)" in report.fold_note
@@ -189,7 +189,7 @@ def test_two_rows_of_layers_are_grown_one_after_the_other(
         return Ran(report=report, log=WorkerLog(), trace=trace, reserved_bytes=2 << 30)
 
     monkeypatch.setattr(module, "run", run)
-    report = rehearse(order(tmp_path, {"recompute_config.recompute": [recomputed]}, 40))
+    report = dry_run(order(tmp_path, {"recompute_config.recompute": [recomputed]}, 40))
     assert "no trace of the whole model" not in report.fold_note
     assert report.grown == "grown from dry runs of 4 + 4 and 6 + 4 and 4 + 6 and 6 + 6 layers"
     truth = toy(40, longer=recomputed)
@@ -228,12 +228,12 @@ def test_fragments_of_a_grown_trace_refuse_a_rank_as_those_of_a_whole_run_do(
 
     if is_placed:
         monkeypatch.setattr(module, "run", with_addresses)
-    free = rehearse(order(tmp_path, settings, layers))
+    free = dry_run(order(tmp_path, settings, layers))
     assert free.with_fragments_peak_bytes is not None
     limit = free.with_fragments_peak_bytes - 1
     assert free.used_peak_bytes is not None
     assert free.used_peak_bytes <= limit
-    tight = rehearse(order(tmp_path, {**settings, "context.max_device_memory": f"{limit}B"}, layers))
+    tight = dry_run(order(tmp_path, {**settings, "context.max_device_memory": f"{limit}B"}, layers))
     assert "does-not-fit" in {finding.rule for finding in tight.findings}
     assert tight.outcome is outcome
 
@@ -245,14 +245,14 @@ def test_a_trace_that_cannot_be_grown_for_whatever_reason_costs_no_report(
         raise KeyError("a constant of 512 bytes")
 
     monkeypatch.setattr(grown_trace, "whole", odd)
-    report = rehearse(order(tmp_path))
+    report = dry_run(order(tmp_path))
     assert report.outcome is RankOutcome.COMPLETED
     assert "a constant of 512 bytes" in report.fold_note
 
 
 def test_without_keep_nothing_is_grown(spoiled: list[int]) -> None:
     spoiled.append(6)
-    report = rehearse(replace(order(Path()), keep=None))
+    report = dry_run(replace(order(Path()), keep=None))
     assert report.grown == ""
     assert "no trace" not in report.fold_note
 

@@ -53,10 +53,10 @@ def mindspore(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, recorded: Trace) 
         return Ran(report=report, log=WorkerLog(usable_bytes=60 * GIB), trace=held[0], reserved_bytes=2 * GIB)
 
     def in_this_process(orders: Sequence[RankOrder], jobs: int, dask: str | None = None) -> Iterator[RankReport]:
-        yield from map(folded.rehearse, orders)
+        yield from map(folded.dry_run, orders)
 
     monkeypatch.setattr(folded, "run", run)
-    monkeypatch.setattr(fan_out, "rehearse_all", in_this_process)
+    monkeypatch.setattr(fan_out, "dry_run_all", in_this_process)
     monkeypatch.setattr(environment, "prepare", lambda *_: None)
     return held
 

@@ -82,7 +82,7 @@ def started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[], boo
 
     monkeypatch.setattr("swapconf.cli.dryrun._run", note)
     monkeypatch.setattr("swapconf.cli.compare._run", stop)
-    monkeypatch.setattr("swapconf.dryrun.fold.folded.rehearse", stop)
+    monkeypatch.setattr("swapconf.dryrun.fold.folded.dry_run", stop)
     monkeypatch.setattr("swapconf.dryrun.environment.prepare", lambda *_: None)
     monkeypatch.setattr("swapconf.train.hook.install", lambda *_: None)
     return lambda: bool(begun) or (tmp_path / "started").exists()

@@ -13,7 +13,7 @@ from swapconf.config.cluster import Cluster
 from swapconf.config.yaml_document import parse
 from swapconf.dryrun import came_to
 from swapconf.dryrun.by_step import STEPS
-from swapconf.dryrun.fold.folded import rehearse
+from swapconf.dryrun.fold.folded import dry_run
 from swapconf.dryrun.job import Folder
 from swapconf.dryrun.outcome import RankOutcome, RankReport, origin
 from swapconf.dryrun.pynative.batches import Batches, batches
@@ -42,7 +42,7 @@ def of_file(name: str, versions: Versions = PAIR) -> Study:
 
 
 @pytest.mark.parametrize("name", ["qwen3.yaml", "deepseek_v3.yaml"])
-def test_the_examples_are_rehearsed_with_the_pair_that_they_name(name: str) -> None:
+def test_the_examples_are_dry_run_with_the_pair_that_they_name(name: str) -> None:
     assert not list(refusals(of_file(name), 1))
 
 
@@ -95,7 +95,7 @@ model: {num_hidden_layers: 2}
 """
 
 
-def test_shards_of_parameters_are_rehearsed() -> None:
+def test_shards_of_parameters_have_a_dry_run() -> None:
     assert not list(refusals(studied(SHARDED), 1))
     assert not list(refusals(studied(SHARDED.replace("shard: 8", "shard: 8\n  dense_fsdp_shard_size: 8")), 1))
 
@@ -103,13 +103,13 @@ def test_shards_of_parameters_are_rehearsed() -> None:
 @pytest.mark.parametrize(
     ("line", "words", "hint"),
     [
-        ("  cpu_offload: True", "shards on the host are not rehearsed", "--set parallelism.cpu_offload=False"),
+        ("  cpu_offload: True", "shards on the host have no dry run", "--set parallelism.cpu_offload=False"),
         (
             "  dense_fsdp_shard_size: 2",
             "parameters in 2 shards on 8 ranks",
             "--set parallelism.dense_fsdp_shard_size=8",
         ),
-        ("optimizer: {type: Muon}", "Muon on shards is not rehearsed", "--set optimizer.type=AdamW"),
+        ("optimizer: {type: Muon}", "Muon on shards has no dry run", "--set optimizer.type=AdamW"),
         ("  tensor_parallel: 2", "tensor parallelism over 2 ranks", "--set parallelism.tensor_parallel=1"),
     ],
 )
@@ -156,7 +156,7 @@ def test_a_mesh_knows_its_ranks_without_a_device() -> None:
 
 def test_no_child_is_started_for_what_is_refused(tmp_path: Path) -> None:
     document = parse("training: {}\nparallelism: {tensor_parallel: 2}\nmodel: {num_hidden_layers: 2}\n", "t.yaml")
-    report = rehearse(RankOrder(document=document, rank=1, keep=tmp_path / "kept"))
+    report = dry_run(RankOrder(document=document, rank=1, keep=tmp_path / "kept"))
     assert report.outcome is RankOutcome.NOT_STARTED
     assert {finding.rule for finding in report.findings} == {RULE}
     assert not (tmp_path / "kept").exists()

@@ -244,7 +244,7 @@ def true_runs(monkeypatch: pytest.MonkeyPatch, *more_bytes: int) -> list[str]:
         ]
 
     monkeypatch.setattr(plan_pynative, "run_plan", run)
-    monkeypatch.setattr(plan_pynative, "_stop_what_is_not_rehearsed", lambda study: None)
+    monkeypatch.setattr(plan_pynative, "_stop_what_has_no_dry_run", lambda study: None)
     return ran
 
 

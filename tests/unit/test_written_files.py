@@ -12,7 +12,7 @@ from swapconf.config.nodes import nowhere
 from swapconf.dryrun import child, report_cache
 from swapconf.dryrun.rank_order import RankOrder
 from swapconf.files.writing import refuse_links, replace_text, write_named
-from tests.unit.test_rehearsal import REPORT
+from tests.unit.test_dry_run import REPORT
 
 
 @pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o077, 0o600)])

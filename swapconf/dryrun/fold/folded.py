@@ -27,7 +27,7 @@ from swapconf.dryrun.fold.part_words import basis, of_part, part_name, size_word
 from swapconf.dryrun.fold.refusals import DealtOtherwise, NothingToRead, PartFailed, check_deal, failed
 from swapconf.dryrun.fold.samples import Sample, sample
 from swapconf.dryrun.levels import at_level, keep_trace, raised
-from swapconf.dryrun.not_rehearsed import not_rehearsed
+from swapconf.dryrun.no_dry_run import no_dry_run
 from swapconf.dryrun.outcome import RankOutcome, RankReport
 from swapconf.dryrun.rank_order import RankOrder, cluster_of
 from swapconf.dryrun.verdict import Peaks, verdict, without_trace
@@ -46,11 +46,11 @@ _FOLDED = (1, 2)  # there is nothing to extrapolate at level 0, and the times of
 _DENSE_FIRST = "first_k_dense_replace"
 
 
-def rehearse(order: RankOrder) -> RankReport:
+def dry_run(order: RankOrder) -> RankReport:
     """Dry-run one rank. Every fault is an outcome of the report; only a wrong order raises."""
     start = time.monotonic()
     study = order.study(order.document)
-    if refused := tuple(not_rehearsed(study, order.level, os.environ, order.register_path)):
+    if refused := tuple(no_dry_run(study, order.level, os.environ, order.register_path)):
         return not_started(order, refused)
     note = ""
     if order.fold and order.level in _FOLDED:

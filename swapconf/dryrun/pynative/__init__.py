@@ -1,1 +1,1 @@
-"""PYNATIVE YAML -> TRACE: training steps of mindformers' PyNative trainer, rehearsed on a simulated device."""
+"""PYNATIVE YAML -> TRACE: training steps of mindformers' PyNative trainer, dry-run on a simulated device."""

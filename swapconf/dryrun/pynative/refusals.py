@@ -11,7 +11,7 @@ from swapconf.upstream.versions import PYNATIVE, reached
 from swapconf.words.findings import Finding, Origin, Severity
 from swapconf.words.phrases import mark, phrase
 
-RULE = "pynative-not-rehearsed"
+RULE = "pynative-no-dry-run"
 LEVEL = 1
 _MINDSPORE = "2.10.0"  # the first with what mindformers 2.0.0 needs of it in PyNative mode
 _SHARDS = "data_parallel_shard"
@@ -73,7 +73,7 @@ def refusals(study: Study, level: int) -> Iterator[Finding]:
             yield _finding(
                 study,
                 f"parallelism.{key}",
-                phrase("{what} is not rehearsed: {reason}", what=phrase(words, degree=degree), reason=phrase(reason)),
+                phrase("{what} has no dry run: {reason}", what=phrase(words, degree=degree), reason=phrase(reason)),
                 phrase(
                     "ask for it without: --set parallelism.{key}=1; of several ranks those that share parameters "
                     "(data_parallel_shard) are simulated",
@@ -93,7 +93,7 @@ def _of_shards(study: Study) -> Iterator[Finding]:
         yield _finding(
             study,
             "parallelism.cpu_offload",
-            phrase("shards on the host are not rehearsed: the stand-in for hyper_parallel keeps them on the card"),
+            phrase("shards on the host have no dry run: the stand-in for hyper_parallel keeps them on the card"),
             phrase("ask for it without: --set parallelism.cpu_offload=False"),
         )
     fewer = _count(study, "parallelism.dense_fsdp_shard_size")
@@ -102,7 +102,7 @@ def _of_shards(study: Study) -> Iterator[Finding]:
             study,
             "parallelism.dense_fsdp_shard_size",
             phrase(
-                "parameters in {fewer} shards on {ranks} ranks are not rehearsed: the stand-in for hyper_parallel has "
+                "parameters in {fewer} shards on {ranks} ranks have no dry run: the stand-in for hyper_parallel has "
                 "no copies of shards (HSDP)",
                 fewer=fewer,
                 ranks=ranks,
@@ -114,7 +114,7 @@ def _of_shards(study: Study) -> Iterator[Finding]:
         yield _finding(
             study,
             "optimizer.type",
-            phrase("Muon on shards is not rehearsed: it asks hyper_parallel's tensors how they lie on the ranks"),
+            phrase("Muon on shards has no dry run: it asks hyper_parallel's tensors how they lie on the ranks"),
             phrase("ask for it with --set optimizer.type=AdamW"),
         )
     batch, each = _count(study, "training.global_batch_size") or 1, _count(study, "training.local_batch_size") or 1
@@ -165,7 +165,7 @@ def _count(study: Study, path: str) -> int | None:
 
 
 def told_of_one_card(study: Study) -> Iterator[Finding]:
-    """That a rehearsal on one card shows nothing of what is asked for, where the run may be on several."""
+    """That a dry run on one card shows nothing of what is asked for, where the run may be on several."""
     config = study.config
     if config.dialect is Dialect.PYNATIVE and study.modules and not config.pipeline.is_one_card:
         yield Finding(

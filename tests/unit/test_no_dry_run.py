@@ -9,7 +9,7 @@ import pytest
 
 from swapconf.config.yaml_document import parse
 from swapconf.dryrun.cann import LIBRARY
-from swapconf.dryrun.not_rehearsed import NO_CODE, NO_MODEL, NO_TRAINING, RULE, not_rehearsed
+from swapconf.dryrun.no_dry_run import NO_CODE, NO_MODEL, NO_TRAINING, RULE, no_dry_run
 from swapconf.study.study import Study, study_document
 from swapconf.upstream.facts import Versions
 from swapconf.words.findings import Severity
@@ -26,12 +26,12 @@ def studied(level: str) -> Study:
 
 
 @pytest.mark.parametrize("level", ["O0", "O1"])
-def test_what_mindspore_runs_by_itself_is_rehearsed(level: str) -> None:
-    assert not list(not_rehearsed(studied(level), 1, {}))
+def test_what_mindspore_runs_by_itself_has_a_dry_run(level: str) -> None:
+    assert not list(no_dry_run(studied(level), 1, {}))
 
 
 def test_the_graph_engine_is_not_here() -> None:
-    (finding,) = not_rehearsed(studied("O2"), 1, {})
+    (finding,) = no_dry_run(studied("O2"), 1, {})
     assert finding.rule == RULE
     assert finding.origin.path == "context.jit_config.jit_level"
     assert (
@@ -42,7 +42,7 @@ def test_the_graph_engine_is_not_here() -> None:
 
 def test_with_a_cann_it_is_left_to_mindspore(tmp_path: Path) -> None:
     (tmp_path / LIBRARY).write_bytes(b"")
-    assert not list(not_rehearsed(studied("O2"), 1, {"LD_LIBRARY_PATH": str(tmp_path)}))
+    assert not list(no_dry_run(studied("O2"), 1, {"LD_LIBRARY_PATH": str(tmp_path)}))
 
 
 def test_a_yaml_for_prediction_cannot_be_trained() -> None:
@@ -50,7 +50,7 @@ def test_a_yaml_for_prediction_cannot_be_trained() -> None:
     for line in SMALL.splitlines(keepends=True):
         skipping = line.startswith("optimizer:") or (skipping and line[0] in " #\n")
         kept += [] if skipping else [line]
-    (finding,) = not_rehearsed(study_document(parse("".join(kept), "predict.yaml"), Versions(), {}), 1, {})
+    (finding,) = no_dry_run(study_document(parse("".join(kept), "predict.yaml"), Versions(), {}), 1, {})
     assert finding.rule == NO_TRAINING
     assert finding.origin.path == "run_mode"
 
@@ -67,10 +67,10 @@ def test_a_yaml_for_prediction_cannot_be_trained() -> None:
 def test_an_mcore_model_that_nothing_gives_is_not_started(change: tuple[str, str], rule: str, path: str) -> None:
     """mindformers 1.9.0 opens the config.json even where the YAML says everything itself. `check` says the same with
     less weight, as a script may build the model, and a rule of the dry run says that here none does."""
-    assert not list(not_rehearsed(study_document(parse(SMALL, "train.yaml"), Versions(), {}), 1, {}))
+    assert not list(no_dry_run(study_document(parse(SMALL, "train.yaml"), Versions(), {}), 1, {}))
     text = re.sub(*change, SMALL)
     study = study_document(parse(text, "train.yaml"), Versions(), {})
-    (finding,) = not_rehearsed(study, 1, {})
+    (finding,) = no_dry_run(study, 1, {})
     assert (finding.rule, finding.origin.path, finding.severity) == (NO_MODEL, path, Severity.ERROR)
     assert f"`{rule}`" in finding.message
     assert not study.is_refused
@@ -81,13 +81,13 @@ def test_an_mcore_model_that_nothing_gives_is_not_started(change: tuple[str, str
 
 def test_a_legacy_model_needs_no_folder() -> None:
     text = "pretrained_model_dir: not/here\n" + (ROOT / "configs/small/example1_default_swap.yaml").read_text("utf-8")
-    assert not list(not_rehearsed(study_document(parse(text, "train.yaml"), Versions(), {}), 1, {}))
+    assert not list(no_dry_run(study_document(parse(text, "train.yaml"), Versions(), {}), 1, {}))
 
 
 def test_a_legacy_model_that_nothing_names_is_not_started() -> None:
     text = (ROOT / "configs/small/example1_default_swap.yaml").read_text("utf-8")
     text = text.replace("  arch:\n    type: LlamaForCausalLM\n", "  arch:\n")
-    (finding,) = not_rehearsed(study_document(parse(text, "train.yaml"), Versions(), {}), 1, {})
+    (finding,) = no_dry_run(study_document(parse(text, "train.yaml"), Versions(), {}), 1, {})
     assert (finding.rule, finding.origin.path, finding.severity) == (NO_MODEL, "model.arch", Severity.ERROR)
     assert "arch" in text.splitlines()[finding.origin.line - 1]
 
@@ -97,11 +97,11 @@ def test_the_code_of_a_model_of_ones_own_lies_in_a_folder_that_is_named(tmp_path
     text = (ROOT / "configs/small/example1_default_swap.yaml").read_text("utf-8")
     text = text.replace(f"  {part}:\n", f"  {part}:\n    auto_register: mine.Mine\n")
     study = study_document(parse(text, "train.yaml"), Versions(), {})
-    (finding,) = not_rehearsed(study, 1, {})
+    (finding,) = no_dry_run(study, 1, {})
     assert (finding.rule, finding.origin.path) == (NO_CODE, f"model.{part}.auto_register")
     assert "auto_register" in text.splitlines()[finding.origin.line - 1]
-    (missing,) = not_rehearsed(study, 1, {}, str(tmp_path))
+    (missing,) = no_dry_run(study, 1, {}, str(tmp_path))
     assert (missing.rule, missing.origin) == (NO_CODE, finding.origin)
     assert f"no file {tmp_path / 'mine.py'}" in missing.message
     (tmp_path / "mine.py").touch()
-    assert not list(not_rehearsed(study, 1, {}, str(tmp_path)))
+    assert not list(no_dry_run(study, 1, {}, str(tmp_path)))

@@ -24,15 +24,13 @@ from swapconf.study.study import Study
 from swapconf.words.findings import Finding, Severity
 from swapconf.words.phrases import phrase
 
-RULE, NO_TRAINING = "graph-engine-not-rehearsed", "no-training"
+RULE, NO_TRAINING = "graph-engine-no-dry-run", "no-training"
 NO_MODEL, NO_CODE = "no-model", "no-model-code"
 _CODE = tuple(f"model.{part}.auto_register" for part in ("arch", "model_config"))
 _GRAPH_ENGINE = "O2"
 
 
-def not_rehearsed(
-    study: Study, level: int, environment: Mapping[str, str], register_path: str = ""
-) -> Iterator[Finding]:
+def no_dry_run(study: Study, level: int, environment: Mapping[str, str], register_path: str = "") -> Iterator[Finding]:
     """Errors. ``register_path``: the folder with the code of models that mindformers does not have, "" for none."""
     config = study.config
     if study.why_no_training:

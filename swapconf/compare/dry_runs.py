@@ -40,7 +40,7 @@ class Candidate:
     findings: tuple[Finding, ...] = ()
 
 
-def rehearse(
+def dry_run(
     candidates: Sequence[Candidate],
     jobs: int,
     machine: Machine,
