@@ -33,7 +33,7 @@ INSTALLED = {"telechat3": "telechat3/pretrain_telechat3_36b.yaml"}  # in the pac
 TIMEOUT_SECONDS = 600.0
 SWAPPED = ROOT / "configs/llama2_7b/example4_swap_with_recompute.yaml"
 EXCLUDED = (  # what mindformers drops beside swap, and what would keep more in memory than it does
-    "model.model_config.num_layers=2",
+    "model.model_config.num_layers=4",
     "recompute_config={recompute: True, select_recompute_exclude: {'feed_forward\\.mul': True}}",
 )
 
@@ -77,7 +77,6 @@ def test_a_published_yaml_needs_no_more_than_with_mindformers_alone(family: str)
 
 def test_exclusions_beside_swap_need_no_more_than_with_mindformers_alone(tmp_path: Path) -> None:
     alone, ours = (dry_run(SWAPPED, EXCLUDED, tmp_path / str(plain), plain=plain) for plain in (True, False))
-    assert any(finding.rule == "plain-mindformers-differs" for finding in ours.findings)
     assert_no_worse(alone, tmp_path / "True", ours, tmp_path / "False")
 
 

@@ -48,7 +48,7 @@ def told(text: str, words: str, *paths: str, outcome: RankOutcome = RankOutcome.
         (
             SWAP + QWEN3.replace("{model_type", "{cpu_offloading: True, model_type"),
             CONFLICT,
-            "section-given-twice",
+            "mcore",
             "model.model_config.cpu_offloading",
         ),
         (
