@@ -11,7 +11,7 @@ import pytest
 from tests.helpers import ROOT
 
 PAGES = sorted((ROOT / "docs/evidence").glob("*.md"))
-NOT_YET = {"kernel-times", "pynative"}  # their scripts have the older form
+NOT_YET = {"pynative"}  # its script has the older form
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[A-Z`*])")
 
 
