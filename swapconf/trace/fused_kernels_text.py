@@ -28,6 +28,7 @@ _NAME = re.compile(r" +# Fullname with scope: \((.*)\)")
 _CAST = "Cast"
 _NARROW, _WIDE = "BFloat16", "Float32"
 _EXPANDED = "expand_from"
+_NUMBERS = _UNIQUE, _FORWARD_UNIQUE = "unique_id", "forward_unique_id"
 _IN_EXPANDED = re.compile(r"/expand_\w+(?=/|$)")
 
 
@@ -76,22 +77,28 @@ def _with_scopes(called: Mapping[str, FuncGraph], chosen: Mapping[str, FuncGraph
 
 
 class _Names:
-    """What nodes are named, each to be given once."""
+    """What nodes are named and numbered, each to be given once."""
 
     def __init__(self, chosen: Iterable[FuncNode]) -> None:
-        self._left: dict[tuple[str, str], list[str]] = {}
+        self._left: dict[tuple[str, str], list[FuncNode]] = {}
         for node in chosen:
-            self._left.setdefault(_kind(node), []).append(node.name)
+            self._left.setdefault(_kind(node), []).append(node)
 
     def given_to(self, graph: FuncGraph) -> FuncGraph:
         for node in graph.nodes:
-            if node.name in (names := self._left.get(_kind(node), [])):
-                names.remove(node.name)
+            left = self._left.get(_kind(node), [])
+            same = next((other for other in left if other.name == node.name), None)
+            if same is not None:
+                left.remove(same)
         return replace(graph, nodes=tuple(map(self._named, graph.nodes)))
 
     def _named(self, node: FuncNode) -> FuncNode:
-        names = self._left.get(_kind(node))
-        return replace(node, name=names.pop(0)) if names and _is_lost(node) and not _is_conversion(node) else node
+        left = self._left.get(_kind(node))
+        if not left or not _is_lost(node) or _is_conversion(node):
+            return node
+        chosen = left.pop(0)
+        numbers = {key: chosen.attributes[key] for key in _NUMBERS if key in chosen.attributes}
+        return replace(node, name=chosen.name, attributes={**node.attributes, **numbers})
 
 
 def _kind(node: FuncNode) -> tuple[str, str]:
@@ -209,20 +216,34 @@ def _operator(
 ) -> FusedOperator:
     """``members``: places of the nodes of one operator."""
     last = nodes[members[-1]]
-    sources = [item for place in members for item in nodes[place].arguments]
-    inside = [order[group[item.number]] for item in sources if item.kind is Kind.NODE and item.number not in members]
+    sources = [_as_operators(item, group, order) for place in members for item in _read(nodes, place, members)]
     made = [tensor for tensor in last.made if tensor is not None]
     scope, _, own = last.name.rpartition("/")
     primitive = last.attributes.get(_EXPANDED, last.primitive) if _is_whole(nodes, members) else last.primitive
     return FusedOperator(
         name=f"{_IN_EXPANDED.sub('', scope)}/{own.replace(last.primitive, primitive, 1)}",
         primitive=primitive,
-        read=tuple(dict.fromkeys(inside)),
-        given=tuple(dict.fromkeys(item.number for item in sources if item.kind is Kind.PARAMETER)),
-        constants=tuple(item.text for item in sources if item.kind is Kind.CONSTANT),
+        arguments=tuple(sources if len(members) == 1 else dict.fromkeys(sources)),
         made=made[0] if len(made) == 1 else None,
         is_copy=any(nodes[place].attributes.get("duplicated") == "Bool(1)" for place in members),
+        unique=_number(nodes, members, _UNIQUE),
+        forward_unique=_number(nodes, members, _FORWARD_UNIQUE),
     )
+
+
+def _read(nodes: tuple[FuncNode, ...], place: int, members: list[int]) -> Iterator[Argument]:
+    """What a node of an operator reads that is none of the same."""
+    for item in nodes[place].arguments:
+        if item.kind is not Kind.NODE or item.number not in members:
+            yield item
+
+
+def _as_operators(item: Argument, group: Mapping[int, int], order: Mapping[int, int]) -> Argument:
+    return Argument(Kind.NODE, order[group[item.number]]) if item.kind is Kind.NODE else item
+
+
+def _number(nodes: tuple[FuncNode, ...], members: list[int], key: str) -> str:
+    return next((found for place in members if (found := nodes[place].attributes.get(key))), "")
 
 
 def _is_whole(nodes: tuple[FuncNode, ...], members: list[int]) -> bool:

@@ -24,6 +24,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
+from swapconf.trace.contracted import contracted
 from swapconf.trace.launch_graph import ITEM, NO_NODE, SAME_VALUE, TUPLE, LaunchGraph
 from swapconf.trace.trace import Kernel
 
@@ -35,6 +36,9 @@ _NEVER = 1 << 60
 def launched(graph: LaunchGraph) -> list[int]:
     """The kernels in the order of their launches, as numbers of nodes. Raises ValueError where nodes read from each
     other in a circle."""
+    if any(cluster != NO_NODE for cluster in graph.cluster):
+        found = contracted(graph)
+        return found.opened(launched(found.graph))
     upwards = _inputs_first(graph)
     return _late_casts(graph, _turns(graph, upwards), upwards)
 

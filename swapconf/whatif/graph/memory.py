@@ -19,7 +19,6 @@ import numpy as np
 
 from swapconf.trace.columns import Ints
 from swapconf.trace.launch_graph import DEPEND, ITEM, LOAD, NO_NODE, SAME_VALUE, TUPLE, LaunchGraph
-from swapconf.trace.launch_order import launched
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.graph.nodes import MOVE, Nodes
 from swapconf.whatif.graph.strategy_graph import StrategyGraph
@@ -72,27 +71,39 @@ def lives(found: StrategyGraph, held: Mapping[Made, Hold] | None = None) -> Live
     return _Launched(found).lives(held or {})
 
 
+def _launches(clusters: Sequence[int]) -> tuple[Ints, Ints]:
+    """By turn the first and the last one of the same launch. ``clusters``: by turn the fused kernel, NO_NODE for none;
+    operators of one stand together."""
+    number = np.array(clusters, dtype=np.int64)
+    is_first = np.ones(len(number), dtype=np.bool_)
+    is_first[1:] = (number[1:] == NO_NODE) | (number[1:] != number[:-1])
+    first = np.flatnonzero(is_first)
+    launch = np.cumsum(is_first) - 1
+    return first[launch], np.append(first[1:], len(number))[launch] - 1
+
+
 class _Launched:
     def __init__(self, found: StrategyGraph) -> None:
         self._found, self._nodes, self._run = found, found.nodes, found.run
         self._baseline = found.run.baseline
         known, count = self._run.kernel_of, self._nodes.count
-        self.order = [node for node in launched(self._nodes.frozen()) if node >= count or node in known]
+        self.order = [node for node in found.order if node >= count or node in known]
+        self._begin, self._finish = _launches([self._nodes.cluster[node] for node in self.order])
         self._turn = {node: turn for turn, node in enumerate(self.order)}
         self._seen: dict[int, tuple[Made, ...]] = {}
 
     def lives(self, held: Mapping[Made, Hold]) -> Lives:
         made = [block for node in self.order for block in self._blocks(node) if block.node == node]
         number = {block: index for index, block in enumerate(made)}
-        born = np.array([self._turn[block.node] for block in made], dtype=np.int64)
+        born = self._begin[[self._turn[block.node] for block in made]]
         block, reader = self._reads(number)
         until = self._until(born[block], reader)
-        end = born.copy()
-        np.maximum.at(end, block, until)
+        end = self._finish[born]
+        np.maximum.at(end, block, self._finish[until])
         for kept, (node, before) in held.items():
             if kept in number and node in self._turn:
                 end[number[kept]] = max(end[number[kept]], self._turn[node] - before)
-        freed = self._released()
+        freed = {copy: int(self._finish[launch]) for copy, launch in self._released().items()}
         for copy, launch in freed.items():
             for one in self._blocks(self._nodes.inputs[copy][0]):
                 if one in number:
@@ -150,8 +161,9 @@ class _Launched:
             for turn, node in enumerate(self.order)
             if self._stream[turn] == 0 and self._nodes.primitive[node] != MOVE
         ]
-        main, last = np.array(is_main, dtype=np.int64), len(self.order) - 1
-        due = [min(turn + 3 * int(prefetch[self._found.out[node]]), last) for turn, node in copies]
+        main, ends = np.array(is_main, dtype=np.int64), np.unique(self._finish)
+        launch, last = np.searchsorted(ends, self._finish), len(ends) - 1
+        due = [ends[min(launch[turn] + 3 * int(prefetch[self._found.out[node]]), last)] for turn, node in copies]
         free = main[np.minimum(np.searchsorted(main, due), len(main) - 1)]
         free = np.minimum.accumulate(free[::-1])[::-1]  # copies run in order, on one stream
         return {node: int(launch) for (_, node), launch in zip(copies, free, strict=True)}
