@@ -18,6 +18,7 @@ from swapconf.files.table_lines import Damage, lines
 from swapconf.trace import func_graph_text
 from swapconf.trace.func_graph_text import Argument, FuncGraph, FuncGraphs, FuncNode, Kind
 from swapconf.trace.fused_kernels import FusedKernel, FusedOperator
+from swapconf.trace.lone_casts_text import lone_casts
 from swapconf.trace.launch_graph import RETURN, TUPLE
 from swapconf.trace.tensor import Tensor
 from swapconf.trace.trace import without_number
@@ -45,7 +46,7 @@ def read(last_graph: Path, printed: Iterable[Path], clustered: Iterable[Path]) -
         graphs = func_graph_text.read(path)
         inside.update(_with_scopes(_called(graphs), chosen.get(graphs.entry, {})))
     opened: dict[str, FusedKernel] = {}
-    found = {}
+    found = dict(lone_casts(last_graph))
     for name, graph_name in graphs_of_kernels(last_graph):
         if graph_name not in opened:
             opened[graph_name] = kernel_of(inside[graph_name])

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from swapconf.trace.columns import FUSED
 from swapconf.trace.func_graph_text import Kind
 from swapconf.trace.fused_kernels import FusedKernel
 from swapconf.trace.launch_graph import ITEM, NO_NODE, LaunchGraph
@@ -89,6 +90,7 @@ class _Building:
             )
             return
         given = [NO_NODE if one == NO_NODE else self._value[one] for one in old.inputs[node]]
+        cluster = node if FUSED in old.name[node] else NO_NODE
         for name, operator in zip(self._names[old.name[node]], self._kernels[node].operators, strict=True):
             read = []
             for argument in operator.arguments:
@@ -98,6 +100,6 @@ class _Building:
                     is_given = argument.kind is Kind.PARAMETER
                     read.append(given[argument.number] if is_given else NO_NODE)
             yield (
-                name, operator.primitive, tuple(read), NO_NODE, operator.unique, operator.forward_unique, None, node,
+                name, operator.primitive, tuple(read), NO_NODE, operator.unique, operator.forward_unique, None, cluster,
                 tuple(a.number if a.kind is Kind.PARAMETER else NO_NODE for a in operator.arguments),
             )
