@@ -1,12 +1,12 @@
-"""LAUNCH GRAPH of operators -> LAUNCH GRAPH of launches: what is fused is one node, as MindSpore's last graph has it.
+"""LAUNCH GRAPH of operators -> LAUNCH GRAPH of launches: each fused kernel is one node, as in MindSpore's last graph.
 
-A fused kernel reads what its operators read from outside, each value once, in the order in which they come to it; of
-several values that others read, each is taken out of it by a ``TupleGetItem``.
+It reads what its operators read of others, each value once, in the order of its inputs; of several outputs each is
+taken out of it by a ``TupleGetItem``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,128 +17,116 @@ from swapconf.trace.launch_graph import ITEM, NO_NODE, LaunchGraph
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Contracted:
-    """``members``: by node of ``graph`` the nodes that it stands for, each behind those that it reads; itself where it
-    is no fused kernel. ``node_of``: by node of the graph of operators the one that stands for it."""
+    """``operators``: by node of ``graph`` those of the other graph that it launches, each behind those that it reads.
+    ``node_of``: by operator the node that launches it."""
 
     graph: LaunchGraph
-    members: Sequence[tuple[int, ...]]
+    operators: Sequence[tuple[int, ...]]
     node_of: Sequence[int]
 
-    def opened(self, launched: Sequence[int]) -> list[int]:
+    def opened(self, launched: Iterable[int]) -> list[int]:
         """The operators of launches."""
-        return [node for launch in launched for node in self.members[launch]]
+        return [operator for node in launched for operator in self.operators[node]]
 
 
 def contracted(graph: LaunchGraph) -> Contracted:
-    """Raises ValueError where a fused kernel would wait for itself."""
-    groups: dict[int, list[int]] = {}
-    for node, cluster in enumerate(graph.cluster):
-        if cluster != NO_NODE:
-            groups.setdefault(cluster, []).append(node)
-    found = _Building(graph, {cluster: _inputs_first(graph, nodes) for cluster, nodes in groups.items()})
+    """Raises ValueError where operators of a fused kernel read from each other in a circle."""
+    found = _Contracting(graph)
+    found.read()
     return found.contracted()
 
 
-def _inputs_first(graph: LaunchGraph, nodes: list[int]) -> tuple[int, ...]:
-    """Each behind those that it reads, else as they are numbered."""
-    mine, order, done = set(nodes), list[int](), set[int]()
-    stack = nodes[::-1]
-    while stack:
-        node = stack[-1]
-        left = [given for given in graph.inputs[node] if given in mine and given not in done and given != node]
-        if node in done or not left:
-            stack.pop()
-            if node not in done:
-                done.add(node)
-                order.append(node)
-        elif len(stack) > len(graph):
-            raise ValueError("nodes of the graph read from each other in a circle")
-        else:
-            stack += left[::-1]
+def _in_order(graph: LaunchGraph, mine: Sequence[int]) -> tuple[int, ...]:
+    """The operators of a kernel, each behind those that it reads, else as they are numbered."""
+    left, order = list(mine), list[int]()
+    while left:
+        waiting = set(left)
+        ready = [node for node in left if waiting.isdisjoint(graph.inputs[node])]
+        if not ready:
+            raise ValueError("operators of a fused kernel read from each other in a circle")
+        order += ready[:1]
+        left.remove(ready[0])
     return tuple(order)
 
 
-class _Building:
-    def __init__(self, graph: LaunchGraph, groups: dict[int, tuple[int, ...]]) -> None:
-        self._old, self._groups = graph, groups
+class _Contracting:
+    """Nodes grow behind one another. ``source``: by node the one whose columns it has, NO_NODE for what takes an output
+    out of a kernel; ``value``: by operator the node that shows its output."""
+
+    def __init__(self, graph: LaunchGraph) -> None:
+        self._old = graph
+        self._operators: list[tuple[int, ...]] = []
+        self._source: list[int] = []
         self._inputs: list[list[int]] = []
-        self._members: list[tuple[int, ...]] = []
-        self._primitive: list[str] = []
-        self._source: list[int] = []  # the node whose columns each has, NO_NODE for none
         self._item: list[int] = []
         self._node_of = [NO_NODE] * len(graph)
-        self._value = [NO_NODE] * len(graph)  # what shows the output of each
+        groups: dict[int, list[int]] = {}
+        for node, cluster in enumerate(graph.cluster):
+            groups.setdefault(~node if cluster == NO_NODE else cluster, []).append(node)
+        for mine in groups.values():
+            made = self._add(mine[0], _in_order(graph, mine), int(graph.item[mine[0]]))
+            for node in mine:
+                self._node_of[node] = made
+        self._value = list(self._node_of)
 
-    def _add(self, primitive: str, source: int, members: tuple[int, ...], item: int) -> int:
-        self._primitive.append(primitive)
+    def _add(self, source: int, operators: tuple[int, ...], item: int) -> int:
         self._source.append(source)
-        self._members.append(members)
-        self._item.append(item)
+        self._operators.append(operators)
         self._inputs.append([])
-        return len(self._primitive) - 1
+        self._item.append(item)
+        return len(self._source) - 1
 
-    def contracted(self) -> Contracted:
-        old, is_first = self._old, {members[0]: cluster for cluster, members in self._groups.items()}
-        for node, cluster in enumerate(old.cluster):
-            if cluster == NO_NODE:
-                self._node_of[node] = self._add(old.primitive[node], node, (node,), int(old.item[node]))
-            elif node in is_first:
-                made = self._add(f"{FUSED}{cluster}", node, self._groups[cluster], NO_NODE)
-                for member in self._groups[cluster]:
-                    self._node_of[member] = made
-        self._show()
-        for made, members in enumerate(self._members):
-            if not members:
-                continue
-            is_fused = old.cluster[members[0]] != NO_NODE
-            read = self._read(members) if is_fused else old.inputs[members[0]]
-            self._inputs[made] += [NO_NODE if given == NO_NODE else self._value[given] for given in read]
-        return Contracted(graph=self._graph(), members=self._members, node_of=self._node_of)
+    def _is_fused(self, node: int) -> bool:
+        return self._source[node] != NO_NODE and self._old.cluster[self._source[node]] != NO_NODE
 
-    def _read(self, members: tuple[int, ...]) -> list[int]:
-        """What a fused kernel reads: in the order of its inputs, where that is known, else as its operators read it."""
+    def read(self) -> None:
+        self._take()
+        for node, operators in enumerate(self._operators):
+            if operators:
+                read = self._outside(operators) if self._is_fused(node) else self._old.inputs[operators[0]]
+                self._inputs[node] = [NO_NODE if given == NO_NODE else self._value[given] for given in read]
+
+    def _take(self) -> None:
+        """Takes outputs out of kernels of several."""
+        shown: dict[int, set[int]] = {}
+        for node, inputs in enumerate(self._old.inputs):
+            for given in inputs:
+                if given != NO_NODE and self._node_of[given] != self._node_of[node]:
+                    shown.setdefault(self._node_of[given], set()).add(given)
+        for node, outputs in shown.items():
+            if len(outputs) > 1:
+                for item, operator in enumerate(one for one in self._operators[node] if one in outputs):
+                    self._value[operator] = self._add(NO_NODE, (), item)
+                    self._inputs[-1] = [node, NO_NODE]
+
+    def _outside(self, operators: tuple[int, ...]) -> list[int]:
+        """What a fused kernel reads; what has no number among its inputs comes last."""
         turn: dict[int, int] = {}
-        for member in members:
-            for place, given in enumerate(self._old.inputs[member]):
-                if given != NO_NODE and given not in members:
-                    known = self._old.given[member][place : place + 1]
-                    number = known[0] if known and known[0] != NO_NODE else len(self._old)
+        for node in operators:
+            inputs, numbers = self._old.inputs[node], self._old.given[node]
+            for place, given in enumerate(inputs):
+                if given != NO_NODE and given not in operators:
+                    number = numbers[place] if place < len(numbers) and numbers[place] != NO_NODE else len(self._old)
                     turn[given] = min(turn.get(given, number), number)
         return sorted(turn, key=lambda given: turn[given])
 
-    def _show(self) -> None:
-        """What shows the output of each node: of a fused kernel with several that others read, what takes it out."""
-        outside: dict[int, list[int]] = {}
-        for node, inputs in enumerate(self._old.inputs):
-            for given in inputs:
-                if given != NO_NODE and self._old.cluster[given] not in (NO_NODE, self._old.cluster[node]):
-                    outside.setdefault(self._old.cluster[given], []).append(given)
-        for node in range(len(self._old)):
-            self._value[node] = self._node_of[node]
-        for cluster, members in self._groups.items():
-            read = set(outside.get(cluster, ()))
-            shown = [member for member in members if member in read]
-            if len(shown) > 1:
-                for place, member in enumerate(shown):
-                    self._value[member] = self._add(ITEM, NO_NODE, (), place)
-                    self._inputs[self._value[member]] = [self._node_of[member], NO_NODE]
-
-    def _graph(self) -> LaunchGraph:
-        old = self._old
-
-        def column(values: Sequence[str]) -> tuple[str, ...]:
-            return tuple(values[source] if source != NO_NODE else "" for source in self._source)
-
-        return replace(
+    def contracted(self) -> Contracted:
+        old, source = self._old, self._source
+        primitive = [
+            ITEM if one == NO_NODE else f"{FUSED}{old.cluster[one]}" if self._is_fused(node) else old.primitive[one]
+            for node, one in enumerate(source)
+        ]
+        graph = replace(
             old,
-            name=column(old.name),
-            primitive=tuple(self._primitive),
+            name=tuple("" if one == NO_NODE else old.name[one] for one in source),
+            primitive=tuple(primitive),
             inputs=tuple(map(tuple, self._inputs)),
             item=np.array(self._item, dtype=np.int64),
-            unique=column(old.unique),
-            forward_unique=column(old.forward_unique),
-            fused=tuple(old.fused[source] if source != NO_NODE else None for source in self._source),
+            unique=tuple("" if one == NO_NODE else old.unique[one] for one in source),
+            forward_unique=tuple("" if one == NO_NODE else old.forward_unique[one] for one in source),
+            fused=tuple(None if one == NO_NODE else old.fused[one] for one in source),
+            end=self._node_of[old.end],
             cluster=(),
             given=(),
-            end=self._node_of[old.end],
         )
+        return Contracted(graph=graph, operators=self._operators, node_of=self._node_of)

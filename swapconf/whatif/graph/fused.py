@@ -1,21 +1,21 @@
 """NODES -> FUSED KERNELS: which operators MindSpore makes one kernel of under a strategy (``jit_level: O1``).
 
-Its pass (`passes/cluster`) runs on each func graph after recompute and swap have changed it. It is run here on the graph
-of the baseline and on that of the strategy: what it chooses is cut once more by passes that are not mirrored
-(``graph_kernel_splitter``), so that what was chosen together in the baseline and was cut there is cut here, too.
+Its pass runs after recompute and swap have changed the graph, so it is run here on the graph of the baseline and on
+that of the strategy. What it chooses is cut once more by a pass that is not mirrored (``graph_kernel_splitter``): what
+was chosen together in the baseline, and cut there, is cut here, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Mapping
 
-from swapconf.trace.launch_graph import ITEM, NO_NODE
-from swapconf.whatif.graph.func_graphs import func_graphs
+from swapconf.trace.launch_graph import NO_NODE
+from swapconf.whatif.graph.chosen import chosen
 from swapconf.whatif.graph.nodes import Nodes
-from swapconf.whatif.graph.run_graph import RunGraph
-from swapconf.whatif.passes.cluster import grown, inputs_first
+from swapconf.whatif.graph.run_graph import CAST, RunGraph
 
-_CAST, _ADD = "Cast", "Add"
+_ADD = "Add"  # that is not fused with a norm any more
 
 
 def fuse(nodes: Nodes, run: RunGraph, copies: Mapping[int, int]) -> None:
@@ -26,48 +26,44 @@ def fuse(nodes: Nodes, run: RunGraph, copies: Mapping[int, int]) -> None:
 
 class _Fusing:
     def __init__(self, nodes: Nodes, run: RunGraph, copies: Mapping[int, int]) -> None:
-        self._nodes, self._run = nodes, run
-        plain = Nodes(run.graph)
-        self._chosen = {
-            node: number
-            for number, cluster in enumerate(_chosen(plain, run, [_can(plain, node) for node in range(len(plain))]))
-            for node in cluster
-        }
-        self._like = [*range(nodes.count), *(NO_NODE for _ in range(nodes.count, len(nodes)))]
-        for node, kernel in copies.items():
-            self._like[node] = run.node_of[kernel]
+        self._nodes, self._run, self._before = nodes, run, run.graph.cluster
+        self._size = Counter(self._before)
+        added = [copies.get(node) for node in range(nodes.count, len(nodes))]
+        self._like = [*range(nodes.count), *(NO_NODE if one is None else run.node_of[one] for one in added)]
 
     def fuse(self) -> None:
         nodes, run = self._nodes, self._run
-        known = list(run.graph.cluster)
         can = [self._can(node) for node in range(len(nodes))]
-        number = max(known, default=0) + 1
-        for cluster in _chosen(nodes, run, can):
-            for part in self._parts(cluster):
-                if self._is_as_before(part):
-                    continue
-                is_plain = len(part) == 1 and nodes.primitive[part[0]] == _CAST
-                read: dict[int, int] = {}
-                for node in part:
-                    nodes.cluster[node] = NO_NODE if is_plain else number
-                    nodes.given[node] = tuple(
-                        NO_NODE if given == NO_NODE or given in part else read.setdefault(given, len(read))
-                        for given in nodes.inputs[node]
-                    )
-                number += 1
+        parts = (
+            part
+            for cluster in chosen(nodes.primitive, nodes.inputs, can, run.barriers, run.saved)
+            for part in self._parts(cluster)
+        )
+        for number, part in enumerate(parts, max(self._before) + 1):
+            if not self._is_as_before(part):
+                self._join(part, number)
 
     def _can(self, node: int) -> bool:
-        nodes, like = self._nodes, self._like[node]
-        if like != NO_NODE:
-            return self._run.graph.cluster[like] != NO_NODE or nodes.primitive[node] == _CAST
-        return nodes.primitive[node] == _ADD
+        like = self._like[node]
+        return self._nodes.primitive[node] == _ADD if like == NO_NODE else self._run.can_be_fused[like]
 
     def _is_as_before(self, part: list[int]) -> bool:
-        """Whether these are the operators of one fused kernel of the baseline."""
-        cluster = self._run.graph.cluster
-        if any(node >= self._nodes.count for node in part) or len({cluster[node] for node in part}) > 1:
+        """Whether these are all the operators of one fused kernel of the baseline."""
+        if any(node >= self._nodes.count for node in part) or len({self._before[node] for node in part}) > 1:
             return False
-        return cluster[part[0]] == NO_NODE or cluster.count(cluster[part[0]]) == len(part)
+        cluster = self._before[part[0]]
+        return cluster == NO_NODE or self._size[cluster] == len(part)
+
+    def _join(self, part: list[int], number: int) -> None:
+        """A Cast that is alone is launched as it is."""
+        nodes, read = self._nodes, dict[int, int]()
+        is_plain = len(part) == 1 and nodes.primitive[part[0]] == CAST
+        inside = {NO_NODE, *part}
+        for node in part:
+            nodes.cluster[node] = NO_NODE if is_plain else number
+            nodes.given[node] = tuple(
+                NO_NODE if given in inside else read.setdefault(given, len(read)) for given in nodes.inputs[node]
+            )
 
     def _parts(self, cluster: list[int]) -> list[list[int]]:
         """What is one kernel, of what was chosen together; each in topological order."""
@@ -83,11 +79,9 @@ class _Fusing:
             for given in self._nodes.inputs[node]:
                 if given in head and self._are_one(given, node):
                     head[top(given)] = top(node)
-            like = self._like[node]
-            fused = self._run.graph.cluster[like] if like != NO_NODE else NO_NODE
+            fused = self._before[self._like[node]] if self._like[node] != NO_NODE else NO_NODE
             if fused != NO_NODE:
-                other = last.setdefault((fused, node >= self._nodes.count), node)
-                head[top(other)] = top(node)
+                head[top(last.setdefault((fused, node >= self._nodes.count), node))] = top(node)
         parts: dict[int, list[int]] = {}
         for node in cluster:
             parts.setdefault(top(node), []).append(node)
@@ -98,34 +92,6 @@ class _Fusing:
         one, other, count = self._like[given], self._like[node], self._nodes.count
         if NO_NODE in (one, other) or (given < count) != (node < count):
             return True
-        cluster = self._run.graph.cluster
-        is_together = one in self._chosen and self._chosen[one] == self._chosen.get(other)
-        return not is_together or cluster[one] == cluster[other]
-
-
-def _can(nodes: Nodes, node: int) -> bool:
-    """Casts that are alone are no fused kernels, although they are chosen."""
-    return nodes.cluster[node] != NO_NODE or nodes.primitive[node] == _CAST
-
-
-def _chosen(nodes: Nodes, run: RunGraph, can: list[bool]) -> Iterable[list[int]]:
-    """The operators of each cluster, in topological order."""
-    for graph in func_graphs(nodes, run.barriers, run.saved):
-        mine = set(graph)
-        read = {given for node in graph for given in nodes.inputs[node]}
-        ends = [node for node in graph if node not in read]
-        ends.sort(key=lambda node: node not in run.saved)
-
-        def inputs(node: int) -> list[int]:
-            return ends if node == NO_NODE else [given for given in nodes.inputs[node] if given in mine]
-
-        order = inputs_first(NO_NODE, inputs)[:-1]
-        place = {node: turn for turn, node in enumerate(order)}
-        clusters = grown(
-            [[place[given] for given in inputs(node)] for node in order],
-            [can[node] for node in order],
-            [nodes.primitive[node] == ITEM for node in order],
-        )
-        for cluster in clusters:
-            if operators := [order[turn] for turn in cluster if can[order[turn]]]:
-                yield operators
+        known = self._run.chosen
+        is_together = one in known and known[one] == known.get(other)
+        return not is_together or self._before[one] == self._before[other] != NO_NODE

@@ -48,7 +48,7 @@ class Lives:
 
     Attributes:
         order: The launches: nodes that the baseline launches, or that the strategy adds.
-        made: The blocks; ``born``, ``end``: [blocks] the first and the last launch of each.
+        made: The blocks; ``born``, ``end``: [blocks] the first and the last launch of each; ``size_bytes``: [blocks].
         released: By node of a copy to the host the launch behind which the device memory is free.
         merged: Rows of the baseline whose kernels show another block now.
     """
@@ -57,6 +57,7 @@ class Lives:
     made: list[Made]
     born: Ints
     end: Ints
+    size_bytes: Ints
     released: Mapping[int, int]
     merged: Sequence[int] = ()
 
@@ -109,7 +110,38 @@ class _Launched:
                 if one in number:
                     end[number[one]] = max(end[number[one]], launch)
         merged = [row for node in sorted(self._merged) for row in self._baseline.made[self._run.kernel_of[node]]]
-        return Lives(order=self.order, made=made, born=born, end=end, released=freed, merged=merged)
+        return Lives(
+            order=self.order,
+            made=made,
+            born=born,
+            end=end,
+            size_bytes=self._sizes(made, block, reader),
+            released=freed,
+            merged=merged,
+        )
+
+    def _sizes(self, made: Sequence[Made], block: Ints, reader: Ints) -> Ints:
+        """What is handed on inside a fused kernel alone takes no memory; what was, and is not any more, does."""
+        rows = np.array([one.row for one in made], dtype=np.int64)
+        found = self._baseline.blocks.size_bytes[rows]
+        if not self._nodes.is_fused:
+            return found
+        cluster = np.array(self._nodes.cluster, dtype=np.int64)
+        maker = cluster[[one.node for one in made]]
+        order = np.array(self.order, dtype=np.int64)
+        outside = np.zeros(len(made), dtype=np.bool_)
+        outside[block[cluster[order[reader]] != maker[block]]] = True
+        outside[[index for index, one in enumerate(made) if one in self._copied]] = True
+        read = np.zeros(len(made), dtype=np.bool_)
+        read[block] = True
+        is_inside = (maker != NO_NODE) & read & ~outside
+        found = np.where(found > 0, found, np.where(outside, self._baseline.host_bytes[rows], 0))
+        return np.where(is_inside, 0, found)
+
+    @cached_property
+    def _copied(self) -> frozenset[Made]:
+        """What is copied to the host."""
+        return frozenset(one for copy in self._found.out for one in self._blocks(self._nodes.inputs[copy][0]))
 
     def _reads(self, number: Mapping[Made, int]) -> tuple[Ints, Ints]:
         """(block, launch) of each use; a copy to the host holds its block longer, by a rule of its own."""
