@@ -20,9 +20,11 @@ import numpy as np
 from swapconf.trace.columns import Ints
 from swapconf.trace.launch_graph import DEPEND, ITEM, LOAD, NO_NODE, SAME_VALUE, TUPLE, LaunchGraph
 from swapconf.upstream.primitives import VIEWS
+from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.graph.nodes import MOVE, Nodes
 from swapconf.whatif.graph.strategy_graph import StrategyGraph
 from swapconf.whatif.laid_out import GRADIENT_VIEW, SUM
+from swapconf.whatif.prepare import ALIGNMENT
 from swapconf.whatif.streams import released
 
 SEND = "Send"
@@ -70,6 +72,12 @@ def lives(found: StrategyGraph, held: Mapping[Made, Hold] | None = None) -> Live
     """``held``: by block of the baseline until when it is held, although nothing reads it. Raises ValueError where
     nodes wait for one another in a circle."""
     return _Launched(found).lives(held or {})
+
+
+def whole_bytes(baseline: Baseline, rows: Ints) -> Ints:
+    """On the device, also of what is inside a fused kernel of the baseline and takes none there."""
+    size, host = baseline.blocks.size_bytes[rows], baseline.host_bytes[rows]
+    return np.where(size > 0, size, host + ALIGNMENT * (host > ALIGNMENT))  # the pool adds 32 bytes to each
 
 
 def _launches(clusters: Sequence[int]) -> tuple[Ints, Ints]:
@@ -121,22 +129,25 @@ class _Launched:
         )
 
     def _sizes(self, made: Sequence[Made], block: Ints, reader: Ints) -> Ints:
-        """What is handed on inside a fused kernel alone takes no memory; what was, and is not any more, does."""
+        """Of what is fused otherwise than in the baseline: what is handed on inside a kernel alone takes no memory, and
+        what was, and is not any more, does."""
         rows = np.array([one.row for one in made], dtype=np.int64)
         found = self._baseline.blocks.size_bytes[rows]
         if not self._nodes.is_fused:
             return found
         cluster = np.array(self._nodes.cluster, dtype=np.int64)
-        maker = cluster[[one.node for one in made]]
+        nodes = np.array([one.node for one in made], dtype=np.int64)
+        maker = cluster[nodes]
         order = np.array(self.order, dtype=np.int64)
         outside = np.zeros(len(made), dtype=np.bool_)
         outside[block[cluster[order[reader]] != maker[block]]] = True
         outside[[index for index, one in enumerate(made) if one in self._copied]] = True
         read = np.zeros(len(made), dtype=np.bool_)
         read[block] = True
-        is_inside = (maker != NO_NODE) & read & ~outside
-        found = np.where(found > 0, found, np.where(outside, self._baseline.host_bytes[rows], 0))
-        return np.where(is_inside, 0, found)
+        whole = whole_bytes(self._baseline, rows)
+        known = [*self._run.graph.cluster, *[NO_NODE] * (len(cluster) - self._nodes.count)]
+        is_as_before = (maker == np.array(known, dtype=np.int64)[nodes]) & (nodes < self._nodes.count)
+        return np.where(is_as_before & ~outside, found, np.where(outside | ~read | (maker == NO_NODE), whole, 0))
 
     @cached_property
     def _copied(self) -> frozenset[Made]:

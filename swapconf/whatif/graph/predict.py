@@ -20,7 +20,7 @@ from swapconf.trace.lifetimes import CATEGORIES, NEVER, TICKS, Category, Lifetim
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.bound import safe_peak_bytes
 from swapconf.whatif.graph.asked import Asked
-from swapconf.whatif.graph.memory import SEND, Hold, Lives, Made, lives
+from swapconf.whatif.graph.memory import SEND, Hold, Lives, Made, lives, whole_bytes
 from swapconf.whatif.graph.moves import ADD
 from swapconf.whatif.graph.run_graph import RunGraph
 from swapconf.whatif.graph.slices import GATHER
@@ -246,7 +246,7 @@ class _Predicted:
         return Moves(
             sites=self.prepared.sites.names,
             site=np.tile(self.windows.site[window], steps),
-            size_bytes=np.tile(self._whole(row), steps),
+            size_bytes=np.tile(whole_bytes(baseline, row), steps),
             host_bytes=np.tile(baseline.host_bytes[row], steps),
             prefetch=np.tile(self.windows.prefetch[window], steps),
             copied=of_steps(copied),
@@ -257,11 +257,6 @@ class _Predicted:
             unread=np.tile(unread, steps),
             underflows=np.tile(self.windows.underflows[window], steps),
         )
-
-    def _whole(self, row: Ints) -> Ints:
-        """The bytes of blocks on the device, also of what is inside a fused kernel in the baseline."""
-        size = self.prepared.baseline.blocks.size_bytes[row]
-        return np.where(size > 0, size, self.prepared.baseline.host_bytes[row])
 
     def _kept_until(self, window: Ints, out: dict[int, int]) -> Ints:
         """The last launch for which the device memory of what is copied is held."""
