@@ -100,15 +100,19 @@ class _Contracting:
                     self._inputs[-1] = [node, NO_NODE]
 
     def _outside(self, operators: tuple[int, ...]) -> list[int]:
-        """What a fused kernel reads; what has no number among its inputs comes last."""
-        turn: dict[int, int] = {}
+        """What a fused kernel reads: one value for each of its inputs; what has no number among them comes last."""
+        numbered, others = dict[tuple[int, int], None](), dict[int, None]()
         for node in operators:
-            inputs, numbers = self._old.inputs[node], self._old.given[node]
-            for place, given in enumerate(inputs):
+            numbers = self._old.given[node]
+            for place, given in enumerate(self._old.inputs[node]):
                 if given != NO_NODE and given not in operators:
-                    number = numbers[place] if place < len(numbers) and numbers[place] != NO_NODE else len(self._old)
-                    turn[given] = min(turn.get(given, number), number)
-        return sorted(turn, key=lambda given: turn[given])
+                    number = numbers[place] if place < len(numbers) else NO_NODE
+                    if number == NO_NODE:
+                        others[given] = None
+                    else:
+                        numbered[number, given] = None
+        known = [given for _, given in sorted(numbered)]
+        return [*known, *(given for given in others if given not in known)]
 
     def contracted(self) -> Contracted:
         old, source = self._old, self._source
