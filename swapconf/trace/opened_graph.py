@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from swapconf.trace.columns import FUSED
+from swapconf.trace.expanded_numbers import with_numbers
 from swapconf.trace.func_graph_text import Argument, Kind
 from swapconf.trace.fused_kernels import FusedKernel
 from swapconf.trace.launch_graph import ITEM, NO_NODE, LaunchGraph
@@ -24,7 +25,8 @@ def opened_graph(
 ) -> LaunchGraph | None:
     """``inside``: by name of a fused kernel what is in it, ``names``: what its operators are named. None where a kernel
     of several outputs is read as a whole."""
-    return _Opening(graph, inside, names).graph()
+    found = _Opening(graph, inside, names).graph()
+    return None if found is None else with_numbers(found)
 
 
 class _Row(NamedTuple):
