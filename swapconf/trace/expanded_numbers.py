@@ -7,7 +7,7 @@ between. The parts of one gradient, as the sums in that of a Tile, stand in one 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import replace
 
 from swapconf.trace.launch_graph import ITEM, NO_NODE, SAME_VALUE, LaunchGraph
@@ -51,26 +51,28 @@ class _Numbers:
 
     def graph(self) -> LaunchGraph:
         number, forward = list(self._old.unique), list(self._old.forward_unique)
-        known: dict[str, list[tuple[frozenset[str], list[int]]]] = {}
-        for node in self._lost:
-            if not self._primitive(node):
-                near = frozenset(number[one] for one in self._beside[node] if number[one])
-                known.setdefault(self._old.primitive[node], []).append((near, [node]))
+        known = self._operators()
         for part in self._parts():
             own = next((forward[node] for node in part if forward[node]), "")
             near = {forward[one] for node in part for one in self._beside[node] if one not in part} - {"", own}
-            primitive = self._primitive(part[0])
-            found = max(known.get(primitive, ()), key=lambda one: len(one[0] & near), default=None)
-            if found is None or not found[0] & near:
-                continue
-            name = own or f"{primitive} of {', '.join(sorted(found[0]))}"
-            for node in part:
-                forward[node] = forward[node] or name
-            for others, nodes in known[primitive]:
-                if others == found[0]:
-                    for node in nodes:
-                        number[node] = name
+            of_kind = known.get(self._primitive(part[0]), {})
+            between = _nearest(of_kind, near)
+            if between & near:
+                name = own or f"{self._primitive(part[0])} of {', '.join(sorted(between))}"
+                for node in part:
+                    forward[node] = forward[node] or name
+                for node in of_kind[between]:
+                    number[node] = name
         return replace(self._old, unique=tuple(number), forward_unique=tuple(forward))
+
+    def _operators(self) -> dict[str, dict[frozenset[str], list[int]]]:
+        """By primitive the nodes of the forward pass that lost their numbers, by those of the nodes beside them."""
+        found: dict[str, dict[frozenset[str], list[int]]] = {}
+        for node in self._lost:
+            if not self._primitive(node):
+                near = frozenset(self._old.unique[one] for one in self._beside[node]) - {""}
+                found.setdefault(self._old.primitive[node], {}).setdefault(near, []).append(node)
+        return found
 
     def _parts(self) -> Iterator[list[int]]:
         """The nodes of each gradient that lost a number."""
@@ -86,3 +88,8 @@ class _Numbers:
                         met.add(other)
                         part.append(other)
             yield part
+
+
+def _nearest(known: Iterable[frozenset[str]], near: Set[str]) -> frozenset[str]:
+    """Those that have most in common."""
+    return max(known, key=lambda one: len(one & near), default=frozenset())

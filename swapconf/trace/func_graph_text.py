@@ -176,7 +176,9 @@ class _Graph:
 
 
 def types(text: str) -> tuple[tuple[Tensor | None, ...], tuple[Tensor | None, ...]]:
-    """What a node is given and makes: ``(<Tensor[Float32], (1, 8)>, <Int64, NoShape>) -> (<Tuple[Tensor[Bool],..], TupleShape((8), ())>)``."""
+    """What a node is given and makes:
+
+    ``(<Tensor[Float32], (1, 8)>, <Int64, NoShape>) -> (<Tuple[Tensor[Bool],..], TupleShape((8), ())>)``."""
     if not text.startswith("("):
         return (), ()
     items, rest = arguments(text, 1)

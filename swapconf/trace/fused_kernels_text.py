@@ -18,8 +18,8 @@ from swapconf.files.table_lines import Damage, lines
 from swapconf.trace import func_graph_text
 from swapconf.trace.func_graph_text import Argument, FuncGraph, FuncGraphs, FuncNode, Kind
 from swapconf.trace.fused_kernels import FusedKernel, FusedOperator
-from swapconf.trace.lone_casts_text import lone_casts
 from swapconf.trace.launch_graph import RETURN, TUPLE
+from swapconf.trace.lone_casts_text import lone_casts
 from swapconf.trace.tensor import Tensor
 from swapconf.trace.trace import without_number
 

@@ -22,10 +22,10 @@ from swapconf.trace.trace import PART, Kernel, Task, Trace, without_number
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Opened:
-    """``trace``: with a kernel for each operator. ``parts``: by event of a fused kernel those of its operators there,
-    in their order. ``makers``: by tensor of the closed trace the name of the operator in a fused kernel that makes it.
-    ``names``: by fused kernel those of its operators. ``closed``: the trace with fused kernels. Event e of the closed trace is event ``e * scale`` of the opened
-    one."""
+    """``trace``: with a kernel for each operator; ``closed``: with fused kernels. ``parts``: by event of a fused kernel
+    those of its operators there, in their order. ``names``: by fused kernel what its operators are named. ``makers``:
+    by tensor of the closed trace the name of the operator in a fused kernel that makes it. Event e of the closed trace
+    is event ``e * scale`` of the opened one."""
 
     trace: Trace
     closed: Trace

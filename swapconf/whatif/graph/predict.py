@@ -272,8 +272,8 @@ class _Predicted:
 
 
 def _lifetimes(blocks: Lifetimes, columns: Sequence[Ints], named: Ints, names: tuple[str, ...]) -> Lifetimes:
-    """Blocks like those of the baseline, in order of birth. ``columns``: start, end, origin, category and size. ``named``:
-    the row of ``names`` of those that have another name than these, and so another layer."""
+    """Blocks like those of the baseline, in order of birth. ``columns``: start, end, origin, category and size.
+    ``named``: the row of ``names`` of those that have another name than these, and so another layer."""
     order = np.argsort(columns[0], kind="stable")
     start, end, origin, category, size, named = (column[order] for column in (*columns, named))
     is_new, has_own = category >= 0, named >= 0

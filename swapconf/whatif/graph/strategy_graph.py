@@ -16,13 +16,13 @@ from swapconf.whatif.graph.asked import NO_CELL, Asked
 from swapconf.whatif.graph.cell_states import CellStates
 from swapconf.whatif.graph.constants import Constants
 from swapconf.whatif.graph.doubled import doubled
+from swapconf.whatif.graph.fused import fuse
 from swapconf.whatif.graph.gates import Gates
 from swapconf.whatif.graph.layer_states import LayerStates
 from swapconf.whatif.graph.literals import rows_of_literals
 from swapconf.whatif.graph.moves import Moves
 from swapconf.whatif.graph.nodes import Nodes
 from swapconf.whatif.graph.output_weight import read_twice
-from swapconf.whatif.graph.fused import fuse
 from swapconf.whatif.graph.prefetch import launched_with_copies
 from swapconf.whatif.graph.reads import Reads
 from swapconf.whatif.graph.run_graph import RunGraph
