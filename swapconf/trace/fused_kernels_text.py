@@ -29,7 +29,9 @@ _NAME = re.compile(r" +# Fullname with scope: \((.*)\)")
 _CAST = "Cast"
 _NARROW, _WIDE = "BFloat16", "Float32"
 _EXPANDED = "expand_from"
-_NUMBERS = _UNIQUE, _FORWARD_UNIQUE = "unique_id", "forward_unique_id"
+_UNIQUE, _FORWARD_UNIQUE = "unique_id", "forward_unique_id"
+_ENDS = "ends the expansion"  # of the operator that a node was expanded from, as an attribute
+_TOLD = _UNIQUE, _FORWARD_UNIQUE, _ENDS
 _IN_EXPANDED = re.compile(r"/expand_\w+(?=/|$)")
 
 
@@ -40,7 +42,7 @@ def read(last_graph: Path, printed: Iterable[Path], clustered: Iterable[Path]) -
     chosen: dict[str, dict[str, FuncGraph]] = {}
     for path in clustered:
         graphs = func_graph_text.read(path)
-        chosen[graphs.entry] = _called(graphs)
+        chosen[graphs.entry] = {name: _with_ends(graph) for name, graph in _called(graphs).items()}
     inside: dict[str, FuncGraph] = {}
     for path in printed:
         graphs = func_graph_text.read(path)
@@ -58,6 +60,23 @@ def _called(graphs: FuncGraphs) -> dict[str, FuncGraph]:
     """By name of a call of the graph that was fused what it calls."""
     nodes = graphs.graphs[graphs.entry].nodes
     return {node.name: graphs.graphs[node.callee] for node in nodes if node.callee in graphs.graphs}
+
+
+def _with_ends(graph: FuncGraph) -> FuncGraph:
+    """What makes the output of an expanded operator is told, in case that it is cut from the rest."""
+    inside = {
+        item.number
+        for node in graph.nodes
+        if _expansion(node)
+        for item in node.arguments
+        if item.kind is Kind.NODE and _expansion(graph.nodes[item.number]) == _expansion(node)
+    }
+    ends = (place not in inside and _expansion(node) is not None for place, node in enumerate(graph.nodes))
+    marked = (
+        replace(node, attributes={**node.attributes, _ENDS: ""}) if is_end else node
+        for node, is_end in zip(graph.nodes, ends, strict=True)
+    )
+    return replace(graph, nodes=tuple(marked))
 
 
 def _with_scopes(called: Mapping[str, FuncGraph], chosen: Mapping[str, FuncGraph]) -> dict[str, FuncGraph]:
@@ -86,20 +105,27 @@ class _Names:
             self._left.setdefault(_kind(node), []).append(node)
 
     def given_to(self, graph: FuncGraph) -> FuncGraph:
-        for node in graph.nodes:
+        kept: dict[int, FuncNode] = {}
+        for place, node in enumerate(graph.nodes):
             left = self._left.get(_kind(node), [])
             same = next((other for other in left if other.name == node.name), None)
             if same is not None:
                 left.remove(same)
-        return replace(graph, nodes=tuple(map(self._named, graph.nodes)))
+                kept[place] = _told(node, same)
+        return replace(
+            graph, nodes=tuple(kept.get(place) or self._named(node) for place, node in enumerate(graph.nodes))
+        )
 
     def _named(self, node: FuncNode) -> FuncNode:
         left = self._left.get(_kind(node))
         if not left or not _is_lost(node) or _is_conversion(node):
             return node
-        chosen = left.pop(0)
-        numbers = {key: chosen.attributes[key] for key in _NUMBERS if key in chosen.attributes}
-        return replace(node, name=chosen.name, attributes={**node.attributes, **numbers})
+        return _told(node, left.pop(0))
+
+
+def _told(node: FuncNode, chosen: FuncNode) -> FuncNode:
+    told = {key: chosen.attributes[key] for key in _TOLD if key in chosen.attributes}
+    return replace(node, name=chosen.name, attributes={**node.attributes, **told})
 
 
 def _kind(node: FuncNode) -> tuple[str, str]:
@@ -220,7 +246,8 @@ def _operator(
     sources = [_as_operators(item, group, order) for place in members for item in _read(nodes, place, members)]
     made = [tensor for tensor in last.made if tensor is not None]
     scope, _, own = last.name.rpartition("/")
-    primitive = last.attributes.get(_EXPANDED, last.primitive) if _is_whole(nodes, members) else last.primitive
+    is_asked_for = _is_whole(nodes, members) or _ENDS in last.attributes
+    primitive = last.attributes.get(_EXPANDED, last.primitive) if is_asked_for else last.primitive
     return FusedOperator(
         name=f"{_IN_EXPANDED.sub('', scope)}/{own.replace(last.primitive, primitive, 1)}",
         primitive=primitive,

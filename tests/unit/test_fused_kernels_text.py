@@ -46,12 +46,14 @@ def test_without_what_was_chosen_it_is_opened_all_the_same(tmp_path: Path) -> No
     assert [operator.name for operator in found.operators] == ["Default/SiLU-op7", "Default/Mul-op7"]
 
 
-def test_what_was_cut_in_pieces_is_not_called_whole(tmp_path: Path) -> None:
-    """The first part of it is handed out."""
+def test_of_what_was_cut_in_pieces_the_last_one_is_what_the_model_asked_for(tmp_path: Path) -> None:
+    """The first part of it is handed out, too. Where nothing tells which is the last, none is."""
     text = SPLIT.replace("  Return(%5)", "  %6(CNode_7) = MakeTuple(%1, %5)\n  Return(%6)")
     found = read(tmp_path, split=text)
-    assert [operator.primitive for operator in found.operators] == ["Exp", "Div", "Mul"]
+    assert [operator.primitive for operator in found.operators] == ["Exp", "SiLU", "Mul"]
     assert found.outputs == (0, 2)
+    found = read(tmp_path, split=text, clustered=CLUSTERED.replace("kernel_graph0", "kernel_graph5"))
+    assert [operator.primitive for operator in found.operators] == ["Exp", "Div", "Mul"]
 
 
 def test_a_cast_that_was_asked_for_is_an_operator(tmp_path: Path) -> None:
