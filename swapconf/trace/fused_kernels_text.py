@@ -11,14 +11,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from swapconf.files.table_lines import Damage, lines
 from swapconf.trace import func_graph_text
+from swapconf.trace.columns import FUSED
 from swapconf.trace.func_graph_text import Argument, FuncGraph, FuncGraphs, FuncNode, Kind
 from swapconf.trace.fused_kernels import FusedKernel, FusedOperator
-from swapconf.trace.launch_graph import RETURN, TUPLE
+from swapconf.trace.launch_graph import DEPEND, ITEM, RETURN, TUPLE
 from swapconf.trace.lone_casts_text import lone_casts
 from swapconf.trace.tensor import Tensor
 from swapconf.trace.trace import without_number
@@ -27,6 +28,7 @@ _FUSED = re.compile(r" *%\d+\(.*?\) = (?:PrimFunc_)?GraphKernel_\w+\(")
 _FUNC_GRAPH = re.compile(r"[{ ]func_graph: ([^\s},]+)")
 _NAME = re.compile(r" +# Fullname with scope: \((.*)\)")
 _CAST = "Cast"
+_HANDS_ON = frozenset({DEPEND, ITEM})
 _NARROW, _WIDE = "BFloat16", "Float32"
 _EXPANDED = "expand_from"
 _UNIQUE, _FORWARD_UNIQUE = "unique_id", "forward_unique_id"
@@ -39,10 +41,12 @@ def read(last_graph: Path, printed: Iterable[Path], clustered: Iterable[Path]) -
     """By name of the kernel. ``printed``: of each graph that was fused, behind the last pass; ``clustered``: behind the
     one that chose what is fused. Raises SwapconfError where a file is damaged, and LookupError where a kernel is in
     none."""
-    chosen: dict[str, dict[str, FuncGraph]] = {}
+    chosen: dict[str, dict[str, _Called]] = {}
     for path in clustered:
         graphs = func_graph_text.read(path)
-        chosen[graphs.entry] = {name: _with_ends(graph) for name, graph in _called(graphs).items()}
+        chosen[graphs.entry] = {
+            name: replace(called, graph=_with_ends(called.graph)) for name, called in _called(graphs).items()
+        }
     inside: dict[str, FuncGraph] = {}
     for path in printed:
         graphs = func_graph_text.read(path)
@@ -56,10 +60,42 @@ def read(last_graph: Path, printed: Iterable[Path], clustered: Iterable[Path]) -
     return found
 
 
-def _called(graphs: FuncGraphs) -> dict[str, FuncGraph]:
+@dataclass(frozen=True, slots=True)
+class _Called:
+    """A graph that was fused. ``near``: names of the nodes beside its call that keep them."""
+
+    graph: FuncGraph
+    near: frozenset[str]
+
+
+def _called(graphs: FuncGraphs) -> dict[str, _Called]:
     """By name of a call of the graph that was fused what it calls."""
     nodes = graphs.graphs[graphs.entry].nodes
-    return {node.name: graphs.graphs[node.callee] for node in nodes if node.callee in graphs.graphs}
+    near: dict[int, set[str]] = {}
+    source: dict[int, int] = {}
+    for place, node in enumerate(nodes):
+        for item in node.arguments:
+            if item.kind is Kind.PARAMETER:
+                near.setdefault(place, set()).add(f"parameter {item.number}")
+            elif item.kind is Kind.NODE:
+                given = source.get(item.number, item.number)
+                near.setdefault(place, set()).add(nodes[given].name)
+                near.setdefault(given, set()).add(node.name)
+        if node.primitive in _HANDS_ON and node.arguments and node.arguments[0].kind is Kind.NODE:
+            source[place] = source.get(node.arguments[0].number, node.arguments[0].number)
+    return {
+        node.name: _Called(
+            graphs.graphs[node.callee],
+            frozenset(name for name in near.get(place, ()) if FUSED not in name and not _is_put_in(name)),
+        )
+        for place, node in enumerate(nodes)
+        if node.callee in graphs.graphs
+    }
+
+
+def _is_put_in(name: str) -> bool:
+    """By MindSpore, which may number it anew."""
+    return name.count("/") <= 1 and not name.startswith("parameter ")
 
 
 def _with_ends(graph: FuncGraph) -> FuncGraph:
@@ -79,21 +115,34 @@ def _with_ends(graph: FuncGraph) -> FuncGraph:
     return replace(graph, nodes=tuple(marked))
 
 
-def _with_scopes(called: Mapping[str, FuncGraph], chosen: Mapping[str, FuncGraph]) -> dict[str, FuncGraph]:
+def _with_scopes(called: Mapping[str, _Called], chosen: Mapping[str, _Called]) -> dict[str, FuncGraph]:
     """By name of a graph that was fused. MindSpore makes kernels anew where it simplifies or cuts them, and their nodes
     lose their scopes: each has that of one of its kind among those that were chosen for its kernel. Kernels are told by
-    their names, else by their order among those of the same operators, and what was cut by its order among the rest."""
-    rest = dict(chosen)
-    source = {name: rest.pop(name) for name in called if name in rest}
-    for name in called:
-        anew = next((other for other in rest if without_number(other) == without_number(name)), None)
-        if name not in source and anew is not None:
-            source[name] = rest.pop(anew)
-    cut = _Names(node for graph in rest.values() for node in graph.nodes)
-    return {
-        graph.name: (_Names(source[name].nodes) if name in source else cut).given_to(graph)
-        for name, graph in called.items()
-    }
+    their names, else by what is beside them, else by their order among those of the same operators, and what was cut by
+    its order among the rest."""
+    left = {name: _Names(one.graph.nodes) for name, one in chosen.items()}
+    found = {one.graph.name: left[name].given_to(one.graph) for name, one in called.items() if name in chosen}
+    others = {name: one for name, one in called.items() if name not in chosen}
+    rest = {name: one for name, one in chosen.items() if name not in called}
+    for name, one in others.items():
+        near = max(rest, key=lambda other, one=one, name=name: _likeness(one, name, rest[other], other), default="")
+        if near and one.near & rest[near].near:
+            found[one.graph.name] = left[near].given_to(one.graph)
+    taken = set[str]()
+    cut = _Names(node for name in rest for node in left[name].rest())
+    for name, one in others.items():
+        if one.graph.name in found:
+            continue
+        same = (other for other in rest if other not in taken and without_number(other) == without_number(name))
+        anew = next(same, None)
+        taken |= {anew} - {None}
+        found[one.graph.name] = (cut if anew is None else left[anew]).given_to(one.graph)
+    return found
+
+
+def _likeness(one: _Called, name: str, chosen: _Called, other: str) -> tuple[int, bool]:
+    """What is beside both; then whether they have the same operators."""
+    return len(one.near & chosen.near), without_number(name) == without_number(other)
 
 
 class _Names:
@@ -103,6 +152,10 @@ class _Names:
         self._left: dict[tuple[str, str], list[FuncNode]] = {}
         for node in chosen:
             self._left.setdefault(_kind(node), []).append(node)
+
+    def rest(self) -> Iterator[FuncNode]:
+        for nodes in self._left.values():
+            yield from nodes
 
     def given_to(self, graph: FuncGraph) -> FuncGraph:
         kept: dict[int, FuncNode] = {}
