@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from swapconf.files.table_lines import Damage, lines
@@ -125,24 +126,22 @@ def _with_scopes(called: Mapping[str, _Called], chosen: Mapping[str, _Called]) -
     others = {name: one for name, one in called.items() if name not in chosen}
     rest = {name: one for name, one in chosen.items() if name not in called}
     for name, one in others.items():
-        near = max(rest, key=lambda other, one=one, name=name: _likeness(one, name, rest[other], other), default="")
+        near = max(rest, key=partial(_likeness, rest, one, name), default="")
         if near and one.near & rest[near].near:
             found[one.graph.name] = left[near].given_to(one.graph)
-    taken = set[str]()
     cut = _Names(node for name in rest for node in left[name].rest())
     for name, one in others.items():
-        if one.graph.name in found:
-            continue
-        same = (other for other in rest if other not in taken and without_number(other) == without_number(name))
-        anew = next(same, None)
-        taken |= {anew} - {None}
-        found[one.graph.name] = (cut if anew is None else left[anew]).given_to(one.graph)
+        if one.graph.name not in found:
+            anew = next((other for other in rest if without_number(other) == without_number(name)), None)
+            if anew is not None:
+                del rest[anew]
+            found[one.graph.name] = (cut if anew is None else left[anew]).given_to(one.graph)
     return found
 
 
-def _likeness(one: _Called, name: str, chosen: _Called, other: str) -> tuple[int, bool]:
-    """What is beside both; then whether they have the same operators."""
-    return len(one.near & chosen.near), without_number(name) == without_number(other)
+def _likeness(chosen: Mapping[str, _Called], one: _Called, name: str, other: str) -> tuple[int, bool]:
+    """How much is beside both; then whether they have the same operators."""
+    return len(one.near & chosen[other].near), without_number(name) == without_number(other)
 
 
 class _Names:
