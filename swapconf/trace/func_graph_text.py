@@ -150,7 +150,7 @@ class _Graph:
         if match is None:
             raise ValueError(phrase("{text} is not a node of a graph", text=shown(text.strip())))
         parts, told = arguments(text, match.end())
-        given, made = _types(self._types)
+        given, made = types(self._types)
         node = FuncNode(
             name=intern(self._name),
             primitive=intern(match["call"] or match["primitive"]),
@@ -175,8 +175,10 @@ class _Graph:
         return Argument(Kind.CONSTANT, text=intern(text))
 
 
-def _types(text: str) -> tuple[tuple[Tensor | None, ...], tuple[Tensor | None, ...]]:
-    """``(<Tensor[Float32], (1, 8)>, <Int64, NoShape>) -> (<Tuple[Tensor[Bool],..], TupleShape((8), ())>)``."""
+def types(text: str) -> tuple[tuple[Tensor | None, ...], tuple[Tensor | None, ...]]:
+    """What a node is given and makes:
+
+    ``(<Tensor[Float32], (1, 8)>, <Int64, NoShape>) -> (<Tuple[Tensor[Bool],..], TupleShape((8), ())>)``."""
     if not text.startswith("("):
         return (), ()
     items, rest = arguments(text, 1)

@@ -17,12 +17,15 @@ from typing import Any
 from swapconf.files.opening import read_bytes
 from swapconf.files.table_lines import GARBLED, NOT_FOUND, Damage
 from swapconf.files.writing import replace_by_copy, whole
+from swapconf.trace.func_graph_text import Argument, Kind
 from swapconf.trace.tensor import Tensor
 from swapconf.words.phrases import phrase
 
 FILE = "fused_kernels.json.gz"
 MAX_DOCUMENT_BYTES = 2**26
-_FORM = 1  # of the file; raised whenever a field changes its meaning
+_MAX_GIVEN = 2**16
+_KINDS = tuple(Kind)
+_FORM = 2  # of the file; raised whenever a field changes its meaning
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,19 +34,38 @@ class FusedOperator:
 
     Attributes:
         name: With its scope, ``Default/Cast-op3`` of what MindSpore put in.
-        read: Numbers of operators of the same kernel whose outputs it reads; ``given``: of inputs of the kernel.
-        constants: As MindSpore prints them.
+        arguments: Operators of the same kernel whose outputs it reads (``NODE``), inputs of the kernel (``PARAMETER``),
+            and constants.
         made: None where it is no tensor.
         is_copy: MindSpore made it of another operator, for a recompute (``duplicated``).
+        unique, forward_unique: As in `LaunchGraph`.
     """
 
     name: str
     primitive: str
-    read: tuple[int, ...]
-    given: tuple[int, ...]
-    constants: tuple[str, ...]
+    arguments: tuple[Argument, ...]
     made: Tensor | None
     is_copy: bool
+    unique: str = ""
+    forward_unique: str = ""
+
+    @property
+    def read(self) -> tuple[int, ...]:
+        """Numbers of operators of the same kernel, each once."""
+        return self._numbers(Kind.NODE)
+
+    @property
+    def given(self) -> tuple[int, ...]:
+        """Numbers of inputs of the kernel, each once."""
+        return self._numbers(Kind.PARAMETER)
+
+    @property
+    def constants(self) -> tuple[str, ...]:
+        """As MindSpore prints them."""
+        return tuple(argument.text for argument in self.arguments if argument.kind is Kind.CONSTANT)
+
+    def _numbers(self, kind: Kind) -> tuple[int, ...]:
+        return tuple(dict.fromkeys(argument.number for argument in self.arguments if argument.kind is kind))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -82,12 +104,17 @@ def _row(operator: FusedOperator, code: Any) -> list[Any]:
     return [
         code(operator.name),
         code(operator.primitive),
-        operator.read,
-        operator.given,
-        [code(constant) for constant in operator.constants],
+        [_argument_row(argument, code) for argument in operator.arguments],
         None if made is None else [code(made.dtype), made.shape],
         int(operator.is_copy),
+        code(operator.unique),
+        code(operator.forward_unique),
     ]
+
+
+def _argument_row(argument: Argument, code: Any) -> list[int]:
+    is_constant = argument.kind is Kind.CONSTANT
+    return [_KINDS.index(argument.kind), code(argument.text) if is_constant else argument.number]
 
 
 def copy(source: Path, folder: Path) -> None:
@@ -131,19 +158,27 @@ def _of_document(document: Mapping[str, Any]) -> Mapping[str, FusedKernel]:
 
 def _kernel(rows: list[Any], outputs: list[Any], texts: list[str]) -> FusedKernel:
     operators = []
-    for number, (name, primitive, read_from, given, constants, made, is_copy) in enumerate(rows):
+    for number, (name, primitive, arguments, made, is_copy, unique, forward_unique) in enumerate(rows):
         operators.append(
             FusedOperator(
                 name=texts[_number(name, len(texts))],
                 primitive=texts[_number(primitive, len(texts))],
-                read=tuple(_number(item, number) for item in read_from),
-                given=tuple(_number(item, 2**16) for item in given),
-                constants=tuple(texts[_number(item, len(texts))] for item in constants),
+                arguments=tuple(_argument(kind, value, number, texts) for kind, value in arguments),
                 made=None if made is None else _tensor(made, texts),
                 is_copy=bool(_number(is_copy, 2)),
+                unique=texts[_number(unique, len(texts))],
+                forward_unique=texts[_number(forward_unique, len(texts))],
             )
         )
     return FusedKernel(operators=tuple(operators), outputs=tuple(_number(output, len(operators)) for output in outputs))
+
+
+def _argument(kind: Any, value: Any, before: int, texts: list[str]) -> Argument:
+    """``before``: how many operators stand in front of the one that reads it."""
+    found = _KINDS[_number(kind, len(_KINDS))]
+    if found is Kind.CONSTANT:
+        return Argument(found, text=texts[_number(value, len(texts))])
+    return Argument(found, _number(value, before if found is Kind.NODE else _MAX_GIVEN))
 
 
 def _tensor(made: list[Any], texts: list[str]) -> Tensor:

@@ -11,14 +11,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from swapconf.files.table_lines import Damage, lines
 from swapconf.trace import func_graph_text
+from swapconf.trace.columns import FUSED
 from swapconf.trace.func_graph_text import Argument, FuncGraph, FuncGraphs, FuncNode, Kind
 from swapconf.trace.fused_kernels import FusedKernel, FusedOperator
-from swapconf.trace.launch_graph import RETURN, TUPLE
+from swapconf.trace.launch_graph import DEPEND, ITEM, RETURN, TUPLE
+from swapconf.trace.lone_casts_text import lone_casts
 from swapconf.trace.tensor import Tensor
 from swapconf.trace.trace import without_number
 
@@ -26,8 +29,12 @@ _FUSED = re.compile(r" *%\d+\(.*?\) = (?:PrimFunc_)?GraphKernel_\w+\(")
 _FUNC_GRAPH = re.compile(r"[{ ]func_graph: ([^\s},]+)")
 _NAME = re.compile(r" +# Fullname with scope: \((.*)\)")
 _CAST = "Cast"
+_HANDS_ON = frozenset({DEPEND, ITEM})
 _NARROW, _WIDE = "BFloat16", "Float32"
 _EXPANDED = "expand_from"
+_UNIQUE, _FORWARD_UNIQUE = "unique_id", "forward_unique_id"
+_ENDS = "ends the expansion"  # of the operator that a node was expanded from, as an attribute
+_TOLD = _UNIQUE, _FORWARD_UNIQUE, _ENDS
 _IN_EXPANDED = re.compile(r"/expand_\w+(?=/|$)")
 
 
@@ -35,16 +42,18 @@ def read(last_graph: Path, printed: Iterable[Path], clustered: Iterable[Path]) -
     """By name of the kernel. ``printed``: of each graph that was fused, behind the last pass; ``clustered``: behind the
     one that chose what is fused. Raises SwapconfError where a file is damaged, and LookupError where a kernel is in
     none."""
-    chosen: dict[str, dict[str, FuncGraph]] = {}
+    chosen: dict[str, dict[str, _Called]] = {}
     for path in clustered:
         graphs = func_graph_text.read(path)
-        chosen[graphs.entry] = _called(graphs)
+        chosen[graphs.entry] = {
+            name: replace(called, graph=_with_ends(called.graph)) for name, called in _called(graphs).items()
+        }
     inside: dict[str, FuncGraph] = {}
     for path in printed:
         graphs = func_graph_text.read(path)
         inside.update(_with_scopes(_called(graphs), chosen.get(graphs.entry, {})))
     opened: dict[str, FusedKernel] = {}
-    found = {}
+    found = dict(lone_casts(last_graph))
     for name, graph_name in graphs_of_kernels(last_graph):
         if graph_name not in opened:
             opened[graph_name] = kernel_of(inside[graph_name])
@@ -52,46 +61,123 @@ def read(last_graph: Path, printed: Iterable[Path], clustered: Iterable[Path]) -
     return found
 
 
-def _called(graphs: FuncGraphs) -> dict[str, FuncGraph]:
+@dataclass(frozen=True, slots=True)
+class _Called:
+    """A graph that was fused. ``near``: names of the nodes beside its call that keep them."""
+
+    graph: FuncGraph
+    near: frozenset[str]
+
+
+def _called(graphs: FuncGraphs) -> dict[str, _Called]:
     """By name of a call of the graph that was fused what it calls."""
     nodes = graphs.graphs[graphs.entry].nodes
-    return {node.name: graphs.graphs[node.callee] for node in nodes if node.callee in graphs.graphs}
-
-
-def _with_scopes(called: Mapping[str, FuncGraph], chosen: Mapping[str, FuncGraph]) -> dict[str, FuncGraph]:
-    """By name of a graph that was fused. MindSpore makes kernels anew where it simplifies or cuts them, and their nodes
-    lose their scopes: each has that of one of its kind among those that were chosen for its kernel. Kernels are told by
-    their names, else by their order among those of the same operators, and what was cut by its order among the rest."""
-    rest = dict(chosen)
-    source = {name: rest.pop(name) for name in called if name in rest}
-    for name in called:
-        anew = next((other for other in rest if without_number(other) == without_number(name)), None)
-        if name not in source and anew is not None:
-            source[name] = rest.pop(anew)
-    cut = _Names(node for graph in rest.values() for node in graph.nodes)
+    near: dict[int, set[str]] = {}
+    source: dict[int, int] = {}
+    for place, node in enumerate(nodes):
+        for item in node.arguments:
+            if item.kind is Kind.PARAMETER:
+                near.setdefault(place, set()).add(f"parameter {item.number}")
+            elif item.kind is Kind.NODE:
+                given = source.get(item.number, item.number)
+                near.setdefault(place, set()).add(nodes[given].name)
+                near.setdefault(given, set()).add(node.name)
+        if node.primitive in _HANDS_ON and node.arguments and node.arguments[0].kind is Kind.NODE:
+            source[place] = source.get(node.arguments[0].number, node.arguments[0].number)
     return {
-        graph.name: (_Names(source[name].nodes) if name in source else cut).given_to(graph)
-        for name, graph in called.items()
+        node.name: _Called(
+            graphs.graphs[node.callee],
+            frozenset(name for name in near.get(place, ()) if FUSED not in name and not _is_put_in(name)),
+        )
+        for place, node in enumerate(nodes)
+        if node.callee in graphs.graphs
     }
 
 
+def _is_put_in(name: str) -> bool:
+    """By MindSpore, which may number it anew."""
+    return name.count("/") <= 1 and not name.startswith("parameter ")
+
+
+def _with_ends(graph: FuncGraph) -> FuncGraph:
+    """What makes the output of an expanded operator is told, in case that it is cut from the rest."""
+    inside = {
+        item.number
+        for node in graph.nodes
+        if _expansion(node)
+        for item in node.arguments
+        if item.kind is Kind.NODE and _expansion(graph.nodes[item.number]) == _expansion(node)
+    }
+    ends = (place not in inside and _expansion(node) is not None for place, node in enumerate(graph.nodes))
+    marked = (
+        replace(node, attributes={**node.attributes, _ENDS: ""}) if is_end else node
+        for node, is_end in zip(graph.nodes, ends, strict=True)
+    )
+    return replace(graph, nodes=tuple(marked))
+
+
+def _with_scopes(called: Mapping[str, _Called], chosen: Mapping[str, _Called]) -> dict[str, FuncGraph]:
+    """By name of a graph that was fused. MindSpore makes kernels anew where it simplifies or cuts them, and their nodes
+    lose their scopes: each has that of one of its kind among those that were chosen for its kernel. Kernels are told by
+    their names, else by what is beside them, else by their order among those of the same operators, and what was cut by
+    its order among the rest."""
+    left = {name: _Names(one.graph.nodes) for name, one in chosen.items()}
+    found = {one.graph.name: left[name].given_to(one.graph) for name, one in called.items() if name in chosen}
+    others = {name: one for name, one in called.items() if name not in chosen}
+    rest = {name: one for name, one in chosen.items() if name not in called}
+    for name, one in others.items():
+        near = max(rest, key=partial(_likeness, rest, one, name), default="")
+        if near and one.near & rest[near].near:
+            found[one.graph.name] = left[near].given_to(one.graph)
+    cut = _Names(node for name in rest for node in left[name].rest())
+    for name, one in others.items():
+        if one.graph.name not in found:
+            anew = next((other for other in rest if without_number(other) == without_number(name)), None)
+            if anew is not None:
+                del rest[anew]
+            found[one.graph.name] = (cut if anew is None else left[anew]).given_to(one.graph)
+    return found
+
+
+def _likeness(chosen: Mapping[str, _Called], one: _Called, name: str, other: str) -> tuple[int, bool]:
+    """How much is beside both; then whether they have the same operators."""
+    return len(one.near & chosen[other].near), without_number(name) == without_number(other)
+
+
 class _Names:
-    """What nodes are named, each to be given once."""
+    """What nodes are named and numbered, each to be given once."""
 
     def __init__(self, chosen: Iterable[FuncNode]) -> None:
-        self._left: dict[tuple[str, str], list[str]] = {}
+        self._left: dict[tuple[str, str], list[FuncNode]] = {}
         for node in chosen:
-            self._left.setdefault(_kind(node), []).append(node.name)
+            self._left.setdefault(_kind(node), []).append(node)
+
+    def rest(self) -> Iterator[FuncNode]:
+        for nodes in self._left.values():
+            yield from nodes
 
     def given_to(self, graph: FuncGraph) -> FuncGraph:
-        for node in graph.nodes:
-            if node.name in (names := self._left.get(_kind(node), [])):
-                names.remove(node.name)
-        return replace(graph, nodes=tuple(map(self._named, graph.nodes)))
+        kept: dict[int, FuncNode] = {}
+        for place, node in enumerate(graph.nodes):
+            left = self._left.get(_kind(node), [])
+            same = next((other for other in left if other.name == node.name), None)
+            if same is not None:
+                left.remove(same)
+                kept[place] = _told(node, same)
+        return replace(
+            graph, nodes=tuple(kept.get(place) or self._named(node) for place, node in enumerate(graph.nodes))
+        )
 
     def _named(self, node: FuncNode) -> FuncNode:
-        names = self._left.get(_kind(node))
-        return replace(node, name=names.pop(0)) if names and _is_lost(node) and not _is_conversion(node) else node
+        left = self._left.get(_kind(node))
+        if not left or not _is_lost(node) or _is_conversion(node):
+            return node
+        return _told(node, left.pop(0))
+
+
+def _told(node: FuncNode, chosen: FuncNode) -> FuncNode:
+    told = {key: chosen.attributes[key] for key in _TOLD if key in chosen.attributes}
+    return replace(node, name=chosen.name, attributes={**node.attributes, **told})
 
 
 def _kind(node: FuncNode) -> tuple[str, str]:
@@ -209,20 +295,35 @@ def _operator(
 ) -> FusedOperator:
     """``members``: places of the nodes of one operator."""
     last = nodes[members[-1]]
-    sources = [item for place in members for item in nodes[place].arguments]
-    inside = [order[group[item.number]] for item in sources if item.kind is Kind.NODE and item.number not in members]
+    sources = [_as_operators(item, group, order) for place in members for item in _read(nodes, place, members)]
     made = [tensor for tensor in last.made if tensor is not None]
     scope, _, own = last.name.rpartition("/")
-    primitive = last.attributes.get(_EXPANDED, last.primitive) if _is_whole(nodes, members) else last.primitive
+    is_asked_for = _is_whole(nodes, members) or _ENDS in last.attributes
+    primitive = last.attributes.get(_EXPANDED, last.primitive) if is_asked_for else last.primitive
     return FusedOperator(
         name=f"{_IN_EXPANDED.sub('', scope)}/{own.replace(last.primitive, primitive, 1)}",
         primitive=primitive,
-        read=tuple(dict.fromkeys(inside)),
-        given=tuple(dict.fromkeys(item.number for item in sources if item.kind is Kind.PARAMETER)),
-        constants=tuple(item.text for item in sources if item.kind is Kind.CONSTANT),
+        arguments=tuple(sources if len(members) == 1 else dict.fromkeys(sources)),
         made=made[0] if len(made) == 1 else None,
         is_copy=any(nodes[place].attributes.get("duplicated") == "Bool(1)" for place in members),
+        unique=_number(nodes, members, _UNIQUE),
+        forward_unique=_number(nodes, members, _FORWARD_UNIQUE),
     )
+
+
+def _read(nodes: tuple[FuncNode, ...], place: int, members: list[int]) -> Iterator[Argument]:
+    """What a node of an operator reads that is none of the same."""
+    for item in nodes[place].arguments:
+        if item.kind is not Kind.NODE or item.number not in members:
+            yield item
+
+
+def _as_operators(item: Argument, group: Mapping[int, int], order: Mapping[int, int]) -> Argument:
+    return Argument(Kind.NODE, order[group[item.number]]) if item.kind is Kind.NODE else item
+
+
+def _number(nodes: tuple[FuncNode, ...], members: list[int], key: str) -> str:
+    return next((found for place in members if (found := nodes[place].attributes.get(key))), "")
 
 
 def _is_whole(nodes: tuple[FuncNode, ...], members: list[int]) -> bool:

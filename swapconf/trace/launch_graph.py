@@ -67,6 +67,8 @@ class LaunchGraph:
             gradient it is.
         fused: The group of a communication that MindSpore may fuse with others (``fusion`` is not 0), else None.
         end: The Return.
+        cluster: The fused kernel that each is an operator of, as a number, else -1; and ``given``: for each of its
+            inputs the number of the kernel's input that it is, -1 for none. These two are not kept in files.
     """
 
     name: tuple[str, ...]
@@ -77,6 +79,8 @@ class LaunchGraph:
     forward_unique: tuple[str, ...]
     fused: tuple[str | None, ...]
     end: int
+    cluster: tuple[int, ...] = ()
+    given: tuple[tuple[int, ...], ...] = ()
 
     def __len__(self) -> int:
         return len(self.name)

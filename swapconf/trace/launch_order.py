@@ -24,6 +24,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
+from swapconf.trace.contracted import contracted
 from swapconf.trace.launch_graph import ITEM, NO_NODE, SAME_VALUE, TUPLE, LaunchGraph
 from swapconf.trace.trace import Kernel
 
@@ -35,13 +36,16 @@ _NEVER = 1 << 60
 def launched(graph: LaunchGraph) -> list[int]:
     """The kernels in the order of their launches, as numbers of nodes. Raises ValueError where nodes read from each
     other in a circle."""
-    upwards = _inputs_first(graph)
+    if any(cluster != NO_NODE for cluster in graph.cluster):
+        found = contracted(graph)
+        return found.opened(launched(found.graph))
+    upwards = inputs_first(graph.inputs)
     return _late_casts(graph, _turns(graph, upwards), upwards)
 
 
 def turns(graph: LaunchGraph) -> list[int]:
     """The same before casts of parameters are moved, as MindSpore's own passes see it."""
-    return _turns(graph, _inputs_first(graph))
+    return _turns(graph, inputs_first(graph.inputs))
 
 
 def reproduces(graph: LaunchGraph, kernels: Iterable[Kernel]) -> bool:
@@ -64,26 +68,26 @@ def _turns(graph: LaunchGraph, upwards: Sequence[int]) -> list[int]:
     return _Queue(graph, _edges(graph, _given(graph, upwards))).run()
 
 
-def _inputs_first(graph: LaunchGraph) -> list[int]:
+def inputs_first(inputs: Sequence[Sequence[int]]) -> list[int]:
     """All nodes, each behind its inputs. Raises ValueError where they go in a circle."""
-    readers = _readers(graph)
-    waiting = [sum(given != NO_NODE for given in inputs) for inputs in graph.inputs]
+    readers = _readers(inputs)
+    waiting = [sum(given != NO_NODE for given in read) for read in inputs]
     order = [node for node, count in enumerate(waiting) if not count]
     for node in order:  # grows
         for reader in readers[node]:
             waiting[reader] -= 1
             if not waiting[reader]:
                 order.append(reader)
-    if len(order) < len(graph):
+    if len(order) < len(inputs):
         raise ValueError("nodes of the graph read from each other in a circle")
     return order
 
 
-def _readers(graph: LaunchGraph) -> list[list[int]]:
+def _readers(inputs: Sequence[Sequence[int]]) -> list[list[int]]:
     """Of each node, once for each time that it is read."""
-    readers: list[list[int]] = [[] for _ in range(len(graph))]
-    for node, inputs in enumerate(graph.inputs):
-        for given in inputs:
+    readers: list[list[int]] = [[] for _ in inputs]
+    for node, read in enumerate(inputs):
+        for given in read:
             if given != NO_NODE:
                 readers[given].append(node)
     return readers

@@ -8,25 +8,39 @@ room for the operators of one launch. A kernel whose outputs are not those that 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 from swapconf.trace.blocks import Block, Blocks
 from swapconf.trace.columns import FUSED
 from swapconf.trace.fused_kernels import FusedKernel, FusedOperator
+from swapconf.trace.launch_graph import LaunchGraph
+from swapconf.trace.opened_graph import opened_graph
 from swapconf.trace.trace import PART, Kernel, Task, Trace, without_number
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Opened:
-    """``trace``: with a kernel for each operator. ``parts``: by event of a fused kernel those of its operators there,
-    in their order. ``makers``: by tensor of the closed trace the name of the operator in a fused kernel that makes it.
-    Event e of the closed trace is event ``e * scale`` of the opened one."""
+    """``trace``: with a kernel for each operator; ``closed``: with fused kernels. ``parts``: by event of a fused kernel
+    those of its operators there, in their order. ``names``: by fused kernel what its operators are named. ``makers``:
+    by tensor of the closed trace the name of the operator in a fused kernel that makes it. Event e of the closed trace
+    is event ``e * scale`` of the opened one."""
 
     trace: Trace
+    closed: Trace
     parts: Mapping[int, range] = field(default_factory=dict)
     makers: Mapping[int, str] = field(default_factory=dict)
+    names: Mapping[str, Sequence[str]] = field(default_factory=dict)
     scale: int = 1
+
+    @cached_property
+    def launch_graph(self) -> LaunchGraph | None:
+        """That of the closed trace with a node for each operator; None where it is not known. Raises SwapconfError."""
+        graph = self.closed.launch_graph
+        if graph is None or not self.names:
+            return graph
+        return opened_graph(graph, {name: self.closed.fused_kernels[name] for name in self.names}, self.names)
 
 
 def opened(trace: Trace) -> Opened:
@@ -34,12 +48,12 @@ def opened(trace: Trace) -> Opened:
     known = trace.fused_kernels if trace.has_graph else {}
     inside = {task.event: known[task.name] for task in trace.tasks if task.name in known and _fits(task, known)}
     if not inside:
-        return Opened(trace=trace)
+        return Opened(trace=trace, closed=trace)
     scale = max(len(kernel.operators) for kernel in inside.values()) + 2
     parts = {
         event: range(event * scale + 1, event * scale + 1 + len(kernel.operators)) for event, kernel in inside.items()
     }
-    kernels, tasks = _launches(trace, inside, parts, scale)
+    kernels, tasks, names = _launches(trace, inside, parts, scale)
     found = replace(
         trace,
         blocks=Blocks.of(_blocks(trace, tasks, parts, scale)),
@@ -47,14 +61,16 @@ def opened(trace: Trace) -> Opened:
         tasks=tuple(tasks),
         launch_graph_file="",
         fused_kernels_file="",
+        closed=trace,
     )
-    return Opened(trace=found, parts=parts, makers=_makers(tasks, scale), scale=scale)
+    return Opened(trace=found, closed=trace, parts=parts, makers=_makers(tasks, scale), names=names, scale=scale)
 
 
 def _launches(
     trace: Trace, inside: Mapping[int, FusedKernel], parts: Mapping[int, range], scale: int
-) -> tuple[list[Kernel], list[Task]]:
+) -> tuple[list[Kernel], list[Task], dict[str, list[str]]]:
     names = _Names(trace)
+    told: dict[str, list[str]] = {}
     launched = (task for task in trace.tasks if task.is_kernel)
     kernels: list[Kernel] = []
     tasks = [_finer(task, scale) for task in trace.tasks if task.event not in inside]
@@ -65,9 +81,11 @@ def _launches(
             continue
         operators = inside[task.event].operators
         named = [names.of(kernel, place, operator) for place, operator in enumerate(operators)]
-        kernels += [_kernel(kernel, name, operator) for name, operator in zip(named, operators, strict=True)]
+        made = [_kernel(kernel, name, operator) for name, operator in zip(named, operators, strict=True)]
+        told[kernel.name] = [one.name for one in made]
+        kernels += made
         tasks += _tasks(task, inside[task.event], parts[task.event], named, scale)
-    return kernels, sorted(tasks, key=lambda task: task.event)
+    return kernels, sorted(tasks, key=lambda task: task.event), told
 
 
 def _makers(tasks: Iterable[Task], scale: int) -> dict[int, str]:

@@ -109,7 +109,8 @@ class Trace:
     PyNative mode, whose tasks have no cells and whose kernels stand in no order of execution; its child tells what the
     last step moved to the host: ``moved``, (layer, bytes) of each tensor, and the most bytes there at once.
     ``launch_graph_file``: where the graph that decided the order of the kernels is kept, "" where it is not;
-    ``fused_kernels_file``: the same of what is inside fused kernels."""
+    ``fused_kernels_file``: the same of what is inside fused kernels. ``closed``: the trace with fused kernels whose
+    operators are the kernels of this one."""
 
     folder: str
     rank: int
@@ -121,6 +122,7 @@ class Trace:
     moved_host_bytes: int = 0
     launch_graph_file: str = ""
     fused_kernels_file: str = ""
+    closed: Trace | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.blocks, Blocks):  # what is made by hand is written as rows
@@ -162,6 +164,8 @@ class Trace:
     def launch_graph(self) -> LaunchGraph | None:
         """The graph among whose nodes MindSpore decided the order of the kernels; None where it was not kept. Raises
         SwapconfError where its file is damaged."""
+        if self.closed is not None:
+            return self.closed.opened.launch_graph
         return launch_graph.read(self.launch_graph_file) if self.launch_graph_file else None
 
     @cached_property

@@ -6,7 +6,7 @@ where the rules put it, by more than was ever measured (out: 20 kernels late; ba
 use on top as the two largest blocks take that a layer makes, forward or backward: kernels that run in another order
 hold what they read and what they make, and on one stream there is one such kernel at a time. Where copies back reach
 what the loss computes for its gradient alone, that counts as a layer: these kernels change places, too. With fused
-kernels, each of several operators, in whose order a prediction is not made, it is twice as many blocks. Besides,
+kernels, each of several operators, in whose order the quick way does not predict, it is twice as many blocks. Besides,
 MindSpore keeps scalar constants of a graph on the device, a block of 512 bytes each, and shares fewer of them in a
 larger graph: one is added for each kernel that is. This is reasoned and checked against true dry runs, not proven:
 docs/evidence/what-if.md.

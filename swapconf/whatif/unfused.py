@@ -59,11 +59,18 @@ def worth(trace: Trace) -> Iterator[Finding]:
     if not any(FUSED in kernel.name for kernel in trace.kernels):
         return
     is_known = bool(trace.opened.parts)
+    is_ordered = is_known and trace.opened.launch_graph is not None
     yield Finding(
         origin=Origin(file=f"{trace.folder}/execute_order.csv"),
         rule="kernels-fused",
         severity=Severity.NOTE,
         message=phrase(
+            "kernels are fused (jit_level O1): the prediction is about the operators in them, and the kernels that "
+            "MindSpore would make of them; it was tried on fewer runs than with jit_level O0 "
+            "(docs/evidence/what-if-fused.md)"
+        )
+        if is_ordered
+        else phrase(
             "kernels are fused (jit_level O1): the prediction is about the operators in them, in the order of the run "
             "without a strategy, not in that which MindSpore would decide; the bound of --safe is wider for it "
             "(docs/evidence/what-if-fused.md)"

@@ -273,8 +273,9 @@ MEMORY: Pages = {
     ),
     "kernels-fused": (
         "note",
-        "The trace for a what-if is of a run with `jit_level: O1`. Its kernels are taken apart again by their names, "
-        "which holds less well than without fusion; a plan from it is always confirmed.",
+        "The trace for a what-if is of a run with `jit_level: O1`. The prediction is about the operators in its fused "
+        "kernels; where the trace does not tell them, their names do, which holds less well. A plan from it is always "
+        "confirmed.",
     ),
     "trace-inlined-otherwise": (
         "note",

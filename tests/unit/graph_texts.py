@@ -59,7 +59,7 @@ def printed(nodes: tuple[tuple[str, str], ...] = NODES, *, count: int | None = N
     return HEAD.format(count=len(nodes) if count is None else count) + "\n" + graph * graphs + TAIL
 
 
-def _func_graphs(*graphs: tuple[str, tuple[tuple[str, str, str], ...]]) -> str:
+def func_graphs(*graphs: tuple[str, tuple[tuple[str, str, str], ...]]) -> str:
     """Graphs by their heads, the first one the entry; nodes as (line, types, name)."""
     entry = graphs[0][0].split()[0].partition("(")[0]
     told = [f"# IR entry: @{entry}", f"# Total subgraphs: {len(graphs)}", ""]
@@ -77,7 +77,7 @@ _CALL = "  %0(CNode_1) = call @{}(%para1_x, %para2_w)"
 _RETURN = ("  Return(%0)", f"({_BF16})", "Default/Return-op9")
 _AROUND = ("kernel_graph0 parent: [subgraph @kernel_graph7](%para1_x, %para2_w)", "kernel_graph7()")
 # SiLU and a product, fused; behind simplification they are made anew, in Float32, and have lost their cells
-CLUSTERED = _func_graphs(
+CLUSTERED = func_graphs(
     (
         _AROUND[0],
         ((_CALL.format("a_1"), f"({_BF16}, {_BF16}) -> ({_BF16})", "Default/GraphKernel_Mul_fusion-op2"), _RETURN),
@@ -105,7 +105,7 @@ CLUSTERED = _func_graphs(
     ),
     (_AROUND[1], ()),
 )
-SPLIT = _func_graphs(
+SPLIT = func_graphs(
     (
         _AROUND[0],
         ((_CALL.format("b_1"), f"({_BF16}, {_BF16}) -> ({_BF16})", "Default/GraphKernel_Mul_fusion-op4"), _RETURN),

@@ -18,6 +18,7 @@ from swapconf.dryrun.effect.effect import observed
 from swapconf.memory.trace_lifetimes import lifetimes
 from swapconf.trace import fused_kernels
 from swapconf.trace.columns import FUSED
+from swapconf.trace.func_graph_text import Argument, Kind
 from swapconf.trace.fused_kernels import FusedKernel, FusedOperator
 from swapconf.trace.phases import Phase, step_phases
 from swapconf.trace.tensor import Tensor
@@ -128,11 +129,17 @@ def test_a_kernel_that_makes_something_else_stays_closed(tmp_path: Path) -> None
 
 
 def kernel() -> FusedKernel:
+    given, constant = Argument(Kind.PARAMETER, 0), Argument(Kind.CONSTANT, text="I64(1)")
     neg = FusedOperator(
-        name="a-A/Neg-op0", primitive="Neg", read=(), given=(0,), constants=("I64(1)",), made=BIG, is_copy=True
+        name="a-A/Neg-op0", primitive="Neg", arguments=(given, constant), made=BIG, is_copy=True, unique="7"
     )
     add = FusedOperator(
-        name="Default/Add-op1", primitive="Add", read=(0,), given=(), constants=(), made=None, is_copy=False
+        name="Default/Add-op1",
+        primitive="Add",
+        arguments=(Argument(Kind.NODE, 0),) * 2,
+        made=None,
+        is_copy=False,
+        forward_unique="8",
     )
     return FusedKernel(operators=(neg, add), outputs=(1,))
 
@@ -153,9 +160,9 @@ def test_more_than_is_read_is_not_written(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 GOOD: dict[str, object] = {
-    "form": 1,
+    "form": 2,
     "kernels": {"a": 0},
-    "sets": [[[[0, 0, [], [0], [0], [0, [8]], 1], [0, 0, [0], [], [], None, 0]], [1]]],
+    "sets": [[[[0, 0, [[1, 0], [2, 0]], [0, [8]], 1, 0, 0], [0, 0, [[0, 0]], None, 0, 0, 0]], [1]]],
     "texts": ["b"],
 }
 WRONG: tuple[dict[str, object], ...] = (
@@ -164,12 +171,15 @@ WRONG: tuple[dict[str, object], ...] = (
     {"kernels": {"a": True}},
     {"kernels": 7},
     {"texts": [7]},
-    {"sets": [[[[1, 0, [], [], [], None, 0]], []]]},
-    {"sets": [[[[0, 0, [0], [], [], None, 0]], []]]},
-    {"sets": [[[[0, 0, [], [-1], [], None, 0]], []]]},
-    {"sets": [[[[0, 0, [], [], [], [0, ["8"]], 0]], []]]},
-    {"sets": [[[[0, 0, [], [], [], None, 2]], []]]},
-    {"sets": [[[[0, 0, [], [], [], None, 0]], [1]]]},
+    {"sets": [[[[1, 0, [], None, 0, 0, 0]], []]]},
+    {"sets": [[[[0, 0, [[0, 0]], None, 0, 0, 0]], []]]},
+    {"sets": [[[[0, 0, [[1, -1]], None, 0, 0, 0]], []]]},
+    {"sets": [[[[0, 0, [[2, 1]], None, 0, 0, 0]], []]]},
+    {"sets": [[[[0, 0, [[3, 0]], None, 0, 0, 0]], []]]},
+    {"sets": [[[[0, 0, [], [0, ["8"]], 0, 0, 0]], []]]},
+    {"sets": [[[[0, 0, [], None, 2, 0, 0]], []]]},
+    {"sets": [[[[0, 0, [], None, 0, 1, 0]], []]]},
+    {"sets": [[[[0, 0, [], None, 0, 0, 0]], [1]]]},
     {"sets": [[[], 7]]},
 )
 

@@ -11,7 +11,7 @@ from swapconf.trace import func_graph_text, fused_kernels_text
 from swapconf.trace.fused_kernels import FusedKernel
 from swapconf.trace.tensor import Tensor
 from swapconf.words.findings import SwapconfError
-from tests.unit.graph_texts import CLUSTERED, LAUNCHED, SPLIT
+from tests.unit.graph_texts import CLUSTERED, LAUNCHED, SPLIT, func_graphs
 
 NAME = "Default/GraphKernel_Mul_fusion-op5"
 NARROW = Tensor("BFloat16", (8, 4))
@@ -46,12 +46,14 @@ def test_without_what_was_chosen_it_is_opened_all_the_same(tmp_path: Path) -> No
     assert [operator.name for operator in found.operators] == ["Default/SiLU-op7", "Default/Mul-op7"]
 
 
-def test_what_was_cut_in_pieces_is_not_called_whole(tmp_path: Path) -> None:
-    """The first part of it is handed out."""
+def test_of_what_was_cut_in_pieces_the_last_one_is_what_the_model_asked_for(tmp_path: Path) -> None:
+    """The first part of it is handed out, too. Where nothing tells which is the last, none is."""
     text = SPLIT.replace("  Return(%5)", "  %6(CNode_7) = MakeTuple(%1, %5)\n  Return(%6)")
     found = read(tmp_path, split=text)
-    assert [operator.primitive for operator in found.operators] == ["Exp", "Div", "Mul"]
+    assert [operator.primitive for operator in found.operators] == ["Exp", "SiLU", "Mul"]
     assert found.outputs == (0, 2)
+    found = read(tmp_path, split=text, clustered=CLUSTERED.replace("kernel_graph0", "kernel_graph5"))
+    assert [operator.primitive for operator in found.operators] == ["Exp", "Div", "Mul"]
 
 
 def test_a_cast_that_was_asked_for_is_an_operator(tmp_path: Path) -> None:
@@ -87,3 +89,45 @@ def test_what_is_no_whole_text_of_graphs_is_refused(tmp_path: Path, text: str, r
 def test_a_kernel_that_is_given_a_constant_of_several_lines_is_found(tmp_path: Path) -> None:
     text = LAUNCHED.replace("(%para1_x, %para2_w)", "(%para1_x, Tensor(shape=[2], dtype=Float32, value=\n[1.0\n 1.0]))")
     assert read(tmp_path, launched=text) == read(tmp_path)
+
+
+_TYPES = "(<Tensor[Float32], (8, 4)>) -> (<Tensor[Float32], (8, 4)>)"
+
+
+def two_kernels(order: str, name: str, inside: str) -> str:
+    """One of Neg behind each of two products, printed in this ``order``, and named by their turns."""
+    calls = [
+        (f"  %{turn + 2}(CNode_{turn}) = call @{cell}_1(%{'ab'.index(cell)})", _TYPES, name.format(turn))
+        for turn, cell in enumerate(order)
+    ]
+    products = [
+        (f"  %{turn}(CNode_9{turn}) = MatMul(%para1_x, %para1_x)", _TYPES, f"Default/N/{cell}-Layer/MatMul-op0")
+        for turn, cell in enumerate("ab")
+    ]
+    end = ("  Return(%3)", _TYPES, "Default/Return-op9")
+    negs = [
+        (
+            f"{cell}_1(%para3_Parameter_{cell})",
+            (
+                (f"  %0(CNode_8) = PrimFunc_Neg(%para3_Parameter_{cell})", _TYPES, inside.format(cell)),
+                ("  Return(%0)", _TYPES, "Default/Return-op1"),
+            ),
+        )
+        for cell in "ab"
+    ]
+    return func_graphs(("kernel_graph0(%para1_x)", (*products, *calls, end)), *negs)
+
+
+def test_kernels_that_are_made_anew_in_another_order_are_told_by_what_is_beside_them(tmp_path: Path) -> None:
+    last = "".join(
+        LAUNCHED.replace("func_graph: b_1", f"func_graph: {cell}_1").replace("fusion-op5", f"fusion-op{turn}")
+        for turn, cell in enumerate("ab")
+    )
+    (tmp_path / "launched").write_text(last)
+    (tmp_path / "clustered").write_text(two_kernels("ab", "Default/GraphKernel_Neg-op{}", "Default/N/{}-Layer/Neg-op3"))
+    (tmp_path / "split").write_text(two_kernels("ba", "Default/GraphKernel_Neg-op1{}", "Default/Neg-op7"))
+    found = fused_kernels_text.read(tmp_path / "launched", [tmp_path / "split"], [tmp_path / "clustered"])
+    assert [kernel.operators[0].name for kernel in found.values()] == [
+        "Default/N/a-Layer/Neg-op3",
+        "Default/N/b-Layer/Neg-op3",
+    ]

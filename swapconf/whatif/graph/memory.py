@@ -19,11 +19,12 @@ import numpy as np
 
 from swapconf.trace.columns import Ints
 from swapconf.trace.launch_graph import DEPEND, ITEM, LOAD, NO_NODE, SAME_VALUE, TUPLE, LaunchGraph
-from swapconf.trace.launch_order import launched
 from swapconf.upstream.primitives import VIEWS
+from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.graph.nodes import MOVE, Nodes
 from swapconf.whatif.graph.strategy_graph import StrategyGraph
 from swapconf.whatif.laid_out import GRADIENT_VIEW, SUM
+from swapconf.whatif.prepare import ALIGNMENT
 from swapconf.whatif.streams import released
 
 SEND = "Send"
@@ -49,7 +50,7 @@ class Lives:
 
     Attributes:
         order: The launches: nodes that the baseline launches, or that the strategy adds.
-        made: The blocks; ``born``, ``end``: [blocks] the first and the last launch of each.
+        made: The blocks; ``born``, ``end``: [blocks] the first and the last launch of each; ``size_bytes``: [blocks].
         released: By node of a copy to the host the launch behind which the device memory is free.
         merged: Rows of the baseline whose kernels show another block now.
     """
@@ -58,6 +59,7 @@ class Lives:
     made: list[Made]
     born: Ints
     end: Ints
+    size_bytes: Ints
     released: Mapping[int, int]
     merged: Sequence[int] = ()
 
@@ -72,33 +74,85 @@ def lives(found: StrategyGraph, held: Mapping[Made, Hold] | None = None) -> Live
     return _Launched(found).lives(held or {})
 
 
+def whole_bytes(baseline: Baseline, rows: Ints) -> Ints:
+    """On the device, also of what is inside a fused kernel of the baseline and takes none there."""
+    size, host = baseline.blocks.size_bytes[rows], baseline.host_bytes[rows]
+    return np.where(size > 0, size, host + ALIGNMENT * (host > ALIGNMENT))  # the pool adds 32 bytes to each
+
+
+def _launches(clusters: Sequence[int]) -> tuple[Ints, Ints]:
+    """By turn the first and the last one of the same launch. ``clusters``: by turn the fused kernel, NO_NODE for none;
+    operators of one stand together."""
+    number = np.array(clusters, dtype=np.int64)
+    is_first = np.ones(len(number), dtype=np.bool_)
+    is_first[1:] = (number[1:] == NO_NODE) | (number[1:] != number[:-1])
+    first = np.flatnonzero(is_first)
+    launch = np.cumsum(is_first) - 1
+    return first[launch], np.append(first[1:], len(number))[launch] - 1
+
+
 class _Launched:
     def __init__(self, found: StrategyGraph) -> None:
         self._found, self._nodes, self._run = found, found.nodes, found.run
         self._baseline = found.run.baseline
         known, count = self._run.kernel_of, self._nodes.count
-        self.order = [node for node in launched(self._nodes.frozen()) if node >= count or node in known]
+        self.order = [node for node in found.order if node >= count or node in known]
+        self._begin, self._finish = _launches([self._nodes.cluster[node] for node in self.order])
         self._turn = {node: turn for turn, node in enumerate(self.order)}
         self._seen: dict[int, tuple[Made, ...]] = {}
 
     def lives(self, held: Mapping[Made, Hold]) -> Lives:
         made = [block for node in self.order for block in self._blocks(node) if block.node == node]
         number = {block: index for index, block in enumerate(made)}
-        born = np.array([self._turn[block.node] for block in made], dtype=np.int64)
+        born = self._begin[[self._turn[block.node] for block in made]]
         block, reader = self._reads(number)
         until = self._until(born[block], reader)
-        end = born.copy()
-        np.maximum.at(end, block, until)
+        end = self._finish[born]
+        np.maximum.at(end, block, self._finish[until])
         for kept, (node, before) in held.items():
             if kept in number and node in self._turn:
                 end[number[kept]] = max(end[number[kept]], self._turn[node] - before)
-        freed = self._released()
+        freed = {copy: int(self._finish[launch]) for copy, launch in self._released().items()}
         for copy, launch in freed.items():
             for one in self._blocks(self._nodes.inputs[copy][0]):
                 if one in number:
                     end[number[one]] = max(end[number[one]], launch)
         merged = [row for node in sorted(self._merged) for row in self._baseline.made[self._run.kernel_of[node]]]
-        return Lives(order=self.order, made=made, born=born, end=end, released=freed, merged=merged)
+        return Lives(
+            order=self.order,
+            made=made,
+            born=born,
+            end=end,
+            size_bytes=self._sizes(made, block, reader),
+            released=freed,
+            merged=merged,
+        )
+
+    def _sizes(self, made: Sequence[Made], block: Ints, reader: Ints) -> Ints:
+        """Of what is fused otherwise than in the baseline: what is handed on inside a kernel alone takes no memory, and
+        what was, and is not any more, does."""
+        rows = np.array([one.row for one in made], dtype=np.int64)
+        found = self._baseline.blocks.size_bytes[rows]
+        if not self._nodes.is_fused:
+            return found
+        cluster = np.array(self._nodes.cluster, dtype=np.int64)
+        nodes = np.array([one.node for one in made], dtype=np.int64)
+        maker = cluster[nodes]
+        order = np.array(self.order, dtype=np.int64)
+        outside = np.zeros(len(made), dtype=np.bool_)
+        outside[block[cluster[order[reader]] != maker[block]]] = True
+        outside[[index for index, one in enumerate(made) if one in self._copied]] = True
+        read = np.zeros(len(made), dtype=np.bool_)
+        read[block] = True
+        whole = whole_bytes(self._baseline, rows)
+        known = [*self._run.graph.cluster, *[NO_NODE] * (len(cluster) - self._nodes.count)]
+        is_as_before = (maker == np.array(known, dtype=np.int64)[nodes]) & (nodes < self._nodes.count)
+        return np.where(is_as_before & ~outside, found, np.where(outside | ~read | (maker == NO_NODE), whole, 0))
+
+    @cached_property
+    def _copied(self) -> frozenset[Made]:
+        """What is copied to the host."""
+        return frozenset(one for copy in self._found.out for one in self._blocks(self._nodes.inputs[copy][0]))
 
     def _reads(self, number: Mapping[Made, int]) -> tuple[Ints, Ints]:
         """(block, launch) of each use; a copy to the host holds its block longer, by a rule of its own."""
@@ -150,8 +204,9 @@ class _Launched:
             for turn, node in enumerate(self.order)
             if self._stream[turn] == 0 and self._nodes.primitive[node] != MOVE
         ]
-        main, last = np.array(is_main, dtype=np.int64), len(self.order) - 1
-        due = [min(turn + 3 * int(prefetch[self._found.out[node]]), last) for turn, node in copies]
+        main, ends = np.array(is_main, dtype=np.int64), np.unique(self._finish)
+        launch, last = np.searchsorted(ends, self._finish), len(ends) - 1
+        due = [ends[min(launch[turn] + 3 * int(prefetch[self._found.out[node]]), last)] for turn, node in copies]
         free = main[np.minimum(np.searchsorted(main, due), len(main) - 1)]
         free = np.minimum.accumulate(free[::-1])[::-1]  # copies run in order, on one stream
         return {node: int(launch) for (_, node), launch in zip(copies, free, strict=True)}

@@ -18,11 +18,18 @@ class Nodes:
         self.primitive, self.name, self.item = list(graph.primitive), list(graph.name), graph.item.tolist()
         self.inputs: list[list[int]] = [list(given) for given in graph.inputs]
         self.fused = list(graph.fused)
+        self.cluster = list(graph.cluster or [NO_NODE] * len(graph))  # see `LaunchGraph`
+        self.given = list(graph.given or [()] * len(graph))
         self._end = graph.end
         self.count = len(graph)  # of the baseline
 
     def __len__(self) -> int:
         return len(self.primitive)
+
+    @property
+    def is_fused(self) -> bool:
+        """Whether some are operators of fused kernels."""
+        return any(cluster != NO_NODE for cluster in self.cluster)
 
     @property
     def end(self) -> int:
@@ -36,6 +43,8 @@ class Nodes:
         self.name.append(name)
         self.item.append(item)
         self.fused.append(fused)
+        self.cluster.append(NO_NODE)
+        self.given.append(())
         return len(self.primitive) - 1
 
     def double(self, node: int) -> None:
@@ -94,5 +103,7 @@ class Nodes:
             unique=nothing,
             forward_unique=nothing,
             fused=tuple(self.fused),
+            cluster=tuple(self.cluster),
+            given=tuple(self.given),
             end=self._end,
         )

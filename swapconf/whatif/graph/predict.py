@@ -20,7 +20,7 @@ from swapconf.trace.lifetimes import CATEGORIES, NEVER, TICKS, Category, Lifetim
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.bound import safe_peak_bytes
 from swapconf.whatif.graph.asked import Asked
-from swapconf.whatif.graph.memory import SEND, Hold, Lives, Made, lives
+from swapconf.whatif.graph.memory import SEND, Hold, Lives, Made, lives, whole_bytes
 from swapconf.whatif.graph.moves import ADD
 from swapconf.whatif.graph.run_graph import RunGraph
 from swapconf.whatif.graph.slices import GATHER
@@ -188,7 +188,7 @@ class _Predicted:
         blocks, steps = self.prepared.baseline.blocks, self.prepared.baseline.steps
         born, last = slots(self.prepared)
         is_new, turn = self._category >= 0, np.arange(len(self.lived.made))
-        start, end, origin, category = [], [], [], []
+        start, end, origin, category, size = [], [], [], [], []
         own = np.full(len(turn), NO_NODE, dtype=np.int64)
         own[list(self._sums)] = range(len(self._sums))
         for step in range(steps):
@@ -200,6 +200,7 @@ class _Predicted:
             end.append(np.where(beyond, later, freed))
             origin.append(rows)
             category.append(self._category)
+            size.append(self.lived.size_bytes)
         merged = np.array(self.lived.merged, dtype=np.int64)
         known = [rows[~is_new] for rows in origin] + [self._in_step(merged, step) for step in range(steps)]
         rest = self._rest(np.concatenate(known))
@@ -207,7 +208,8 @@ class _Predicted:
         end.append(np.where(blocks.end[rest] == NEVER, NEVER, self._at(last[rest]) + _FREED))
         origin.append(rest)
         category.append(np.full(len(rest), -1, dtype=np.int64))
-        columns = (*map(np.concatenate, (start, end, origin, category)),)
+        size.append(blocks.size_bytes[rest])
+        columns = (*map(np.concatenate, (start, end, origin, category, size)),)
         named = np.concatenate([*[own] * steps, np.full(len(rest), NO_NODE)])
         return _lifetimes(blocks, columns, named, tuple(self._sums.values()))
 
@@ -244,7 +246,7 @@ class _Predicted:
         return Moves(
             sites=self.prepared.sites.names,
             site=np.tile(self.windows.site[window], steps),
-            size_bytes=np.tile(baseline.blocks.size_bytes[row], steps),
+            size_bytes=np.tile(whole_bytes(baseline, row), steps),
             host_bytes=np.tile(baseline.host_bytes[row], steps),
             prefetch=np.tile(self.windows.prefetch[window], steps),
             copied=of_steps(copied),
@@ -270,16 +272,16 @@ class _Predicted:
 
 
 def _lifetimes(blocks: Lifetimes, columns: Sequence[Ints], named: Ints, names: tuple[str, ...]) -> Lifetimes:
-    """Blocks like those of the baseline, in order of birth. ``columns``: start, end, origin and category. ``named``:
-    the row of ``names`` of those that have another name than these, and so another layer."""
+    """Blocks like those of the baseline, in order of birth. ``columns``: start, end, origin, category and size.
+    ``named``: the row of ``names`` of those that have another name than these, and so another layer."""
     order = np.argsort(columns[0], kind="stable")
-    start, end, origin, category, named = (column[order] for column in (*columns, named))
+    start, end, origin, category, size, named = (column[order] for column in (*columns, named))
     is_new, has_own = category >= 0, named >= 0
     layers = np.array([*map(layer_of, names), NO_NODE])
     return Lifetimes(
         start=start,
         end=end,
-        size_bytes=blocks.size_bytes[origin],
+        size_bytes=size,
         is_persistent=blocks.is_persistent[origin] & ~is_new,
         category=np.where(is_new, category, blocks.category[origin]).astype(blocks.category.dtype),
         layer=np.where(has_own, layers[named], blocks.layer[origin]).astype(blocks.layer.dtype),

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from swapconf.trace.columns import Ints
+from swapconf.trace.contracted import contracted
 from swapconf.trace.launch_graph import DEPEND, ITEM, LOAD, NO_NODE, TUPLE
-from swapconf.trace.launch_order import turns
+from swapconf.trace.launch_order import launched, turns
 from swapconf.whatif.graph.nodes import MOVE, Nodes
 from swapconf.whatif.graph.run_graph import RunGraph
 
@@ -25,6 +26,18 @@ class _Tie(NamedTuple):
     copy: int
     behind: int
     ahead: int
+
+
+def launched_with_copies(nodes: Nodes, run: RunGraph, prefetch: Ints, back: Mapping[int, int]) -> list[int]:
+    """The order of the kernels when prefetches are tied. ``back``: by node of a copy to the device its window. Raises
+    ValueError where nodes go in a circle."""
+    if not nodes.is_fused:
+        prefetched(nodes, run, prefetch, back)
+        return launched(nodes.frozen())
+    found = contracted(nodes.frozen())
+    launches = Nodes(found.graph)
+    prefetched(launches, run, prefetch, {found.node_of[node]: window for node, window in back.items()})
+    return found.opened(launched(launches.frozen()))
 
 
 def prefetched(nodes: Nodes, run: RunGraph, prefetch: Ints, back: Mapping[int, int]) -> None:

@@ -9,19 +9,21 @@ from itertools import chain
 import numpy as np
 
 from swapconf.trace.launch_graph import NO_NODE, TUPLE
+from swapconf.trace.launch_order import launched
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.graph.again import Again
 from swapconf.whatif.graph.asked import NO_CELL, Asked
 from swapconf.whatif.graph.cell_states import CellStates
 from swapconf.whatif.graph.constants import Constants
 from swapconf.whatif.graph.doubled import doubled
+from swapconf.whatif.graph.fused import fuse
 from swapconf.whatif.graph.gates import Gates
 from swapconf.whatif.graph.layer_states import LayerStates
 from swapconf.whatif.graph.literals import rows_of_literals
 from swapconf.whatif.graph.moves import Moves
 from swapconf.whatif.graph.nodes import Nodes
 from swapconf.whatif.graph.output_weight import read_twice
-from swapconf.whatif.graph.prefetch import prefetched
+from swapconf.whatif.graph.prefetch import launched_with_copies
 from swapconf.whatif.graph.reads import Reads
 from swapconf.whatif.graph.run_graph import RunGraph
 from swapconf.whatif.graph.saved import Saved
@@ -41,6 +43,7 @@ class StrategyGraph:
     """The nodes of one step, and what those stand for that the baseline does not have.
 
     Attributes:
+        order: In which kernels are launched, those of a fused one together.
         copies: By node the kernel of which it is a copy: one that runs again, or a table of some layers' own.
         again: Nodes that run again.
         out, back: By node the window of a copy to the host, and of one to the device.
@@ -51,6 +54,7 @@ class StrategyGraph:
 
     run: RunGraph
     nodes: Nodes
+    order: Sequence[int]
     windows: Windows | None = None
     copies: Mapping[int, int] = field(default_factory=dict)
     again: frozenset[int] = frozenset()
@@ -65,7 +69,7 @@ class StrategyGraph:
 
 def unchanged(run: RunGraph) -> StrategyGraph:
     """The graph of the baseline itself."""
-    return StrategyGraph(run=run, nodes=Nodes(run.graph))
+    return StrategyGraph(run=run, nodes=Nodes(run.graph), order=launched(run.graph))
 
 
 def strategy_graph(asked: Asked) -> StrategyGraph:
@@ -123,14 +127,16 @@ class _Building:
         LayerStates(self._asked, self._nodes, cells).tie()
         States(self._asked, self._nodes).tie()
         back = {node: window for (window, _), node in self._moves.back.items()}
-        prefetched(self._nodes, self._run, windows.prefetch, back)
         again = self._again.kernel_of | self._constants.kernel_of
+        copies = again | self._tables.kernel_of | self._slices.kernel_of
+        fuse(self._nodes, self._run, copies)
         literals = rows_of_literals(self._asked, self._moves, self._again.kernel_of.values())
         return StrategyGraph(
             run=self._run,
             nodes=self._nodes,
             windows=windows,
-            copies=again | self._tables.kernel_of | self._slices.kernel_of,
+            order=launched_with_copies(self._nodes, self._run, windows.prefetch, back),
+            copies=copies,
             again=frozenset(again),
             out={node: window for window, node in self._moves.out.items()},
             back=back,

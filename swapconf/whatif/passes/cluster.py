@@ -9,7 +9,7 @@ micro-batch. From the last node back, each base collects what can be clustered a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Set
+from collections.abc import Callable, Collection, Iterable, Sequence, Set
 
 from swapconf.trace.func_graph_text import CALL, FuncGraph, FuncNode, Kind
 from swapconf.trace.launch_graph import ITEM
@@ -24,15 +24,30 @@ _KEEP_BASIC = ("aggregate", "keep_basic", "primitive_target")  # attributes of w
 
 def clusters(graph: FuncGraph, clustered: Collection[str]) -> tuple[frozenset[int], ...]:
     """The numbers of the nodes of each cluster, among those of the graph. ``clustered``: primitives that may be."""
-    nodes = _from_return(graph)
-    found = _Graph(graph, nodes, clustered).clusters()
-    return tuple(frozenset(nodes[place] for place in cluster) for cluster in found)
-
-
-def _from_return(graph: FuncGraph) -> list[int]:
-    """What the Return needs, inputs first, as `TopoSort` comes to it."""
     (end,) = [item.number for item in graph.nodes[-1].arguments if item.kind is Kind.NODE][:1] or [len(graph.nodes) - 1]
-    order, seen, stack = [], {end}, [(end, iter(_inputs(graph.nodes[end])[::-1]))]
+    numbers = inputs_first(end, lambda node: _inputs(graph.nodes[node]))
+    nodes = [graph.nodes[number] for number in numbers]
+    place = {number: index for index, number in enumerate(numbers)}
+    can = [can_be_clustered(node, clustered) for node in nodes]
+    found = grown(
+        [[place[item] for item in _inputs(node)] for node in nodes], can, [node.primitive == ITEM for node in nodes]
+    )
+    fused = (cluster for cluster in found if _is_fused(cluster, nodes, can))
+    return tuple(frozenset(numbers[place] for place in cluster) for cluster in fused)
+
+
+def _is_fused(cluster: list[int], nodes: Sequence[FuncNode], can: Sequence[bool]) -> bool:
+    """Single operators become kernels of their own kind, too, but for what is a graph or assigns."""
+    real = [node for node in cluster if nodes[node].primitive != ITEM]
+    if len(real) != 1:
+        return bool(real)
+    return nodes[cluster[0]].primitive not in (CALL, "Assign") and can[cluster[0]]
+
+
+def inputs_first(end: int, inputs: Callable[[int], Sequence[int]]) -> list[int]:
+    """What a node needs and itself, each behind its inputs, as `TopoSort` comes to it. Raises ValueError where nodes go
+    in a circle."""
+    order, seen, stack = [], {end}, [(end, iter(inputs(end)[::-1]))]
     while stack:
         node, left = stack[-1]
         following = next((given for given in left if given not in seen), None)
@@ -41,7 +56,7 @@ def _from_return(graph: FuncGraph) -> list[int]:
             stack.pop()
         else:
             seen.add(following)
-            stack.append((following, iter(_inputs(graph.nodes[following])[::-1])))
+            stack.append((following, iter(inputs(following)[::-1])))
     return order
 
 
@@ -88,37 +103,33 @@ def _are_of(given: Iterable[Tensor | None], made: str) -> bool:
     return all(item is None or item.dtype == made or {item.dtype, made} <= _FLOATS | {"Int32"} for item in given)
 
 
+def grown(given: Sequence[Iterable[int]], can: Sequence[bool], is_item: Sequence[bool]) -> list[list[int]]:
+    """All nodes by cluster, those that are alone, too. Nodes stand in topological order; ``given``: what each reads;
+    ``can``: it can be clustered; ``is_item``: it takes a value out of several."""
+    return _Graph(given, can, is_item).clusters()
+
+
 class _Graph:
     """Clusters that grow, each known by the first of its nodes in topological order.
 
     ``cluster``: by node the cluster that it joined, itself at first; ``last``: by cluster the last of its nodes.
     """
 
-    def __init__(self, graph: FuncGraph, nodes: list[int], clustered: Collection[str]) -> None:
-        self._nodes = [graph.nodes[number] for number in nodes]
-        place = {number: index for index, number in enumerate(nodes)}
-        self._given = [{place[item] for item in _inputs(node)} for node in self._nodes]
-        self._cluster = list(range(len(nodes)))
-        self._size = [1] * len(nodes)
-        self._last = list(range(len(nodes)))
-        self._is_clusterable = [can_be_clustered(node, clustered) for node in self._nodes]
+    def __init__(self, given: Sequence[Iterable[int]], can: Sequence[bool], is_item: Sequence[bool]) -> None:
+        self._given = [set(read) for read in given]
+        self._cluster = list(range(len(given)))
+        self._size = [1] * len(given)
+        self._last = list(range(len(given)))
+        self._is_clusterable, self._is_item = can, is_item
 
     def clusters(self) -> list[list[int]]:
-        for base in reversed(range(len(self._nodes))):
+        for base in reversed(range(len(self._given))):
             if self._size[self._of(base)] == 1:
                 self._merge(self._without_lone_items(self._without_circles(self._candidates(base))))
         found: dict[int, list[int]] = {}
-        for node in range(len(self._nodes)):
+        for node in range(len(self._given)):
             found.setdefault(self._of(node), []).append(node)
-        return [cluster for cluster in found.values() if self._is_fused(cluster)]
-
-    def _is_fused(self, cluster: list[int]) -> bool:
-        """Single operators become kernels of their own kind, too, but for what is a graph or assigns."""
-        real = [node for node in cluster if self._nodes[node].primitive != ITEM]
-        if len(real) != 1:
-            return bool(real)
-        only = self._nodes[cluster[0]]
-        return only.primitive not in (CALL, "Assign") and self._is_clusterable[cluster[0]]
+        return list(found.values())
 
     def _of(self, node: int) -> int:
         while self._cluster[node] != node:
@@ -145,7 +156,7 @@ class _Graph:
         found: list[int] = []
 
         def take(cluster: int) -> bool:
-            if not self._is_clusterable[cluster] and self._nodes[cluster].primitive != ITEM:
+            if not self._is_clusterable[cluster] and not self._is_item[cluster]:
                 return False
             found.append(cluster)
             return self._size[cluster] == 1
@@ -204,7 +215,7 @@ class _Graph:
         """`RemoveWildGetitem`: a TupleGetItem goes with what makes its tuple."""
         left = set(candidates)
         for cluster in sorted(left):
-            is_item = self._nodes[cluster].primitive == ITEM and self._size[cluster] == 1
+            is_item = self._is_item[cluster] and self._size[cluster] == 1
             if is_item and not self._inputs_of(cluster) & left:
                 left.discard(cluster)
         return [cluster for cluster in candidates if cluster in left]

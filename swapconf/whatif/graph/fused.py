@@ -1,0 +1,97 @@
+"""NODES -> FUSED KERNELS: which operators MindSpore makes one kernel of under a strategy (``jit_level: O1``).
+
+Its pass runs after recompute and swap have changed the graph, so it is run here on the graph of the baseline and on
+that of the strategy. What it chooses is cut once more by a pass that is not mirrored (``graph_kernel_splitter``): what
+was chosen together in the baseline, and cut there, is cut here, too.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+
+from swapconf.trace.launch_graph import NO_NODE
+from swapconf.whatif.graph.chosen import chosen
+from swapconf.whatif.graph.nodes import Nodes
+from swapconf.whatif.graph.run_graph import CAST, RunGraph
+
+_ADD = "Add"  # that is not fused with a norm any more
+
+
+def fuse(nodes: Nodes, run: RunGraph, copies: Mapping[int, int]) -> None:
+    """``copies``: by node the kernel of the baseline that it is like. Raises ValueError where nodes go in a circle."""
+    if nodes.is_fused:
+        _Fusing(nodes, run, copies).fuse()
+
+
+class _Fusing:
+    def __init__(self, nodes: Nodes, run: RunGraph, copies: Mapping[int, int]) -> None:
+        self._nodes, self._run, self._before = nodes, run, run.graph.cluster
+        self._size = Counter(self._before)
+        added = [copies.get(node) for node in range(nodes.count, len(nodes))]
+        self._like = [*range(nodes.count), *(NO_NODE if one is None else run.node_of[one] for one in added)]
+
+    def fuse(self) -> None:
+        nodes, run = self._nodes, self._run
+        can = [self._can(node) for node in range(len(nodes))]
+        parts = (
+            part
+            for cluster in chosen(nodes.primitive, nodes.inputs, can, run.barriers, run.saved)
+            for part in self._parts(cluster)
+        )
+        for number, part in enumerate(parts, max(self._before) + 1):
+            if not self._is_as_before(part):
+                self._join(part, number)
+
+    def _can(self, node: int) -> bool:
+        like = self._like[node]
+        return self._nodes.primitive[node] == _ADD if like == NO_NODE else self._run.can_be_fused[like]
+
+    def _is_as_before(self, part: list[int]) -> bool:
+        """Whether these are all the operators of one fused kernel of the baseline."""
+        if any(node >= self._nodes.count for node in part) or len({self._before[node] for node in part}) > 1:
+            return False
+        cluster = self._before[part[0]]
+        return cluster == NO_NODE or self._size[cluster] == len(part)
+
+    def _join(self, part: list[int], number: int) -> None:
+        """A Cast that is alone is launched as it is."""
+        nodes, read = self._nodes, dict[int, int]()
+        is_plain = len(part) == 1 and nodes.primitive[part[0]] == CAST
+        inside = {NO_NODE, *part}
+        for node in part:
+            nodes.cluster[node] = NO_NODE if is_plain else number
+            nodes.given[node] = tuple(
+                NO_NODE if given in inside else read.setdefault(given, len(read)) for given in nodes.inputs[node]
+            )
+
+    def _parts(self, cluster: list[int]) -> list[list[int]]:
+        """What is one kernel, of what was chosen together; each in topological order."""
+        head = {node: node for node in cluster}
+
+        def top(node: int) -> int:
+            while head[node] != node:
+                node = head[node]
+            return node
+
+        last: dict[tuple[int, bool], int] = {}
+        for node in cluster:
+            for given in self._nodes.inputs[node]:
+                if given in head and self._are_one(given, node):
+                    head[top(given)] = top(node)
+            fused = self._before[self._like[node]] if self._like[node] != NO_NODE else NO_NODE
+            if fused != NO_NODE:
+                head[top(last.setdefault((fused, node >= self._nodes.count), node))] = top(node)
+        parts: dict[int, list[int]] = {}
+        for node in cluster:
+            parts.setdefault(top(node), []).append(node)
+        return list(parts.values())
+
+    def _are_one(self, given: int, node: int) -> bool:
+        """Whether nothing tells that one that reads another is cut from it."""
+        one, other, count = self._like[given], self._like[node], self._nodes.count
+        if NO_NODE in (one, other) or (given < count) != (node < count):
+            return True
+        known = self._run.chosen
+        is_together = one in known and known[one] == known.get(other)
+        return not is_together or self._before[one] == self._before[other] != NO_NODE

@@ -1,0 +1,157 @@
+"""What-if in MindSpore's own order with fused kernels (jit_level O1): against true dry runs, and rule by rule.
+
+Each folder of `tests/traces/fused_in_order` holds the trace of a run without swap and recompute (MindSpore 2.9.0, level
+1) with its graph and what is inside its fused kernels, and of true runs with a strategy the peaks, the copies, and the
+hash of their launches, as `told` tells them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from swapconf.trace.launch_graph import NO_NODE
+from swapconf.trace.launch_order import launched, reproduces
+from swapconf.upstream.primitives import VIEWS
+from swapconf.whatif.graph.asked import Asked
+from swapconf.whatif.graph.memory import lives
+from swapconf.whatif.graph.nodes import MOVE
+from swapconf.whatif.graph.predict import GraphedBaseline
+from swapconf.whatif.graph.strategy_graph import StrategyGraph, strategy_graph, unchanged
+from swapconf.whatif.placed import placed
+from swapconf.whatif.predict import schedule
+from swapconf.whatif.prepare import prepare
+from swapconf.whatif.unfused import unfused
+from tests.helpers import TRACES, packed, study_of
+from tests.unit.test_whatif_in_order import strategy
+
+FOLDERS = sorted((TRACES / "fused_in_order").iterdir())
+RUNS = [
+    pytest.param(folder, run, id=f"{folder.name}-{number}")
+    for folder in FOLDERS
+    for number, run in enumerate(json.loads((folder / "strategies.json").read_text()))
+]
+CLOSE = 0.0005  # as a share of the true peak
+CONSTANTS = 16 * 512  # of a model whose peak is 4.5 MB
+
+
+@cache
+def graphed(folder: Path) -> GraphedBaseline:
+    trace = unfused(packed(folder))
+    network = study_of(folder / "model.yaml").network
+    assert network is not None
+    return GraphedBaseline.of(placed(prepare(trace), network), trace.launch_graph)
+
+
+def asked_of(folder: Path, run: Mapping[str, Any]) -> StrategyGraph:
+    baseline = graphed(folder)
+    assert baseline.run is not None
+    plan = schedule(baseline.prepared, strategy(folder, run))
+    return strategy_graph(Asked(prepared=baseline.prepared, run=baseline.run, plan=plan))
+
+
+def operators(graph: StrategyGraph) -> list[list[int]]:
+    """Of each launch."""
+    found: list[list[int]] = []
+    cluster = graph.nodes.cluster
+    for node in lives(graph).order:
+        if found and cluster[node] != NO_NODE and cluster[node] == cluster[found[-1][-1]]:
+            found[-1].append(node)
+        else:
+            found.append([node])
+    return found
+
+
+def told(graph: StrategyGraph) -> list[str]:
+    """What each launch computes, but for views, of which MindSpore makes one or two."""
+    launches = ("+".join(sorted(graph.nodes.primitive[node] for node in nodes)) for nodes in operators(graph))
+    return [launch for launch in launches if launch not in VIEWS]
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_the_graph_of_operators_is_launched_as_the_run_was(folder: Path) -> None:
+    """Launch for launch, with one node for each fused kernel."""
+    whole = packed(folder)
+    graph, opened = whole.launch_graph, unfused(whole)
+    assert graph is not None
+    assert opened.launch_graph is not None
+    assert reproduces(graph, whole.kernels)
+    assert reproduces(opened.launch_graph, opened.kernels)
+    assert len(opened.launch_graph) > len(graph)
+    alone = replace(opened.launch_graph, cluster=(), given=())
+    assert launched(alone) != launched(opened.launch_graph)
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_the_run_itself_is_predicted_to_the_byte(folder: Path) -> None:
+    baseline = graphed(folder)
+    without = {"swap_config": {"swap": False}, "recompute_config": {"recompute": False}}
+    assert baseline.run is not None
+    found = baseline.predict(strategy(folder, without))
+    assert found.used_peak_bytes == baseline.prepared.baseline.blocks.used_peak_bytes
+    assert told(unchanged(baseline.run)) == told(asked_of(folder, without))
+
+
+@pytest.mark.parametrize(("folder", "run"), RUNS)
+def test_another_run_is_launched_in_its_order(folder: Path, run: Mapping[str, Any]) -> None:
+    found = "\n".join(told(asked_of(folder, run)))
+    assert hashlib.sha256(found.encode()).hexdigest() == run["launches"]
+
+
+@pytest.mark.parametrize(("folder", "run"), RUNS)
+def test_another_run_is_predicted(folder: Path, run: Mapping[str, Any]) -> None:
+    asked = strategy(folder, run)
+    found = graphed(folder).predict(asked)
+    assert found.used_peak_bytes == pytest.approx(run["used_peak_bytes"], rel=CLOSE, abs=CONSTANTS)
+    assert len(found.moves) // found.steps == run["moves"]
+    assert (found.moves.host.peak_bytes if len(found.moves) else 0) == run["host_peak_bytes"]
+    assert graphed(folder).safe_peak_bytes(asked, found) >= run["used_peak_bytes"]
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_casts_that_are_launched_alone_have_the_cells_that_they_lost(folder: Path) -> None:
+    trace = packed(folder)
+    closed, opened = ({kernel.name for kernel in one.step} for one in (trace, trace.opened.trace))
+    lost = [name for name in closed if name.startswith("Default/Cast-op")]
+    assert len([name for name in lost if name in opened]) < len(lost) / 4
+
+
+def test_what_runs_again_is_fused_with_the_gradient_that_reads_it() -> None:
+    """A recomputed product of the network of Qwen3, with that of its gradient; other copies are fused as before."""
+    run, _ = json.loads((TRACES / "fused_in_order/qwen3/strategies.json").read_text())
+    graph = asked_of(TRACES / "fused_in_order/qwen3", run)
+    kinds = [{node in graph.again for node in nodes} for nodes in operators(graph)]
+    mixed = [nodes for nodes, kind in zip(operators(graph), kinds, strict=True) if len(kind) > 1]
+    assert [sorted(graph.nodes.primitive[node] for node in nodes) for nodes in mixed] == [["Mul", "Mul", "SiLU"]] * 2
+    assert sum(len(nodes) > 1 and kind == {True} for nodes, kind in zip(operators(graph), kinds, strict=True)) > 4
+
+
+def test_what_a_reader_waits_for_parts_the_kernel_of_both() -> None:
+    """The network of Qwen3 multiplies what its activation makes in one kernel, but for the layer whose activation is
+    copied to the host: the product waits for that."""
+    _, run = json.loads((TRACES / "fused_in_order/qwen3/strategies.json").read_text())
+    baseline = graphed(TRACES / "fused_in_order/qwen3").run
+    assert baseline is not None
+    before, now = told(unchanged(baseline)), told(asked_of(TRACES / "fused_in_order/qwen3", run))
+    assert (before.count("Mul+SiLU"), before.count("SiLU")) == (4, 0)
+    assert (now.count("Mul+SiLU"), now.count("SiLU")) == (2, 2)
+    assert now.count(MOVE) == 112
+
+
+def test_what_is_handed_on_inside_a_fused_kernel_takes_no_memory() -> None:
+    """What runs again, and is joined with its reader, takes none, although it does in the forward pass."""
+    run, _ = json.loads((TRACES / "fused_in_order/qwen3/strategies.json").read_text())
+    graph = asked_of(TRACES / "fused_in_order/qwen3", run)
+    found, blocks = lives(graph), graph.run.baseline.blocks
+    without = [made for made, size in zip(found.made, found.size_bytes, strict=True) if size == 0]
+    joined = [made for made in without if blocks.size_bytes[made.row] > 0]
+    assert [graph.nodes.primitive[made.node] for made in joined] == ["SiLU"] * 2
+    assert all(made.node in graph.again for made in joined)
+    assert len(without) > len(joined)
