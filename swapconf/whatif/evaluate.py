@@ -33,6 +33,7 @@ from swapconf.trace.columns import Ints
 from swapconf.trace.lifetimes import Lifetimes
 from swapconf.trace.trace import Trace
 from swapconf.upstream.facts import Versions
+from swapconf.upstream.launch_orders import Order
 from swapconf.whatif import baseline_step
 from swapconf.whatif.evaluation import Evaluation, Launched, Ordered, RankMemory, Waits
 from swapconf.whatif.latest import Latest
@@ -41,6 +42,7 @@ from swapconf.whatif.predict import prediction, schedule
 from swapconf.whatif.predicted_program import predicted_program
 from swapconf.whatif.prediction import Prediction
 from swapconf.whatif.rank_baselines import RankBaselines
+from swapconf.whatif.way import Way
 from swapconf.words.findings import Finding
 from swapconf.words.phrases import phrase
 
@@ -132,6 +134,14 @@ class Evaluator:
             if meaning not in rank.orders:
                 rank.order(meaning, self.strategy(config), self._policy)
             rank.ordered[key] = rank.orders[meaning]
+
+    def ways(self, keys: Sequence[Hashable]) -> tuple[Way, ...]:
+        """By rank, how its memory was predicted, as far as was asked; see `order`."""
+        ordered = [rank.ordered.get(key) for rank, key in zip(self._ranks, keys, strict=True)]
+        return tuple(
+            Way(found.order if found is not None else Order.RUN, rank.question.source)
+            for rank, found in zip(self._ranks, ordered, strict=True)
+        )
 
     def with_fragments_bytes(
         self, config: Config, keys: Sequence[Hashable], *, is_ordered: bool = True
@@ -290,7 +300,7 @@ class _Rank:
             return
         found = graphed.predict(strategy)
         mapped = place(policy, found.device, self.baselines.asked(strategy).pool).mapped_bytes
-        self.orders[meaning] = Ordered(memory=self._memory(found, strategy), mapped_bytes=mapped)
+        self.orders[meaning] = Ordered(memory=self._memory(found, strategy), mapped_bytes=mapped, order=found.order)
 
     def _memory(self, found: Prediction, strategy: Strategy) -> RankMemory:
         """By what `check` says of a strategy, too."""
