@@ -128,6 +128,7 @@ def test_the_run_itself_is_predicted_to_the_byte(folder: Path) -> None:
     without = {"swap_config": {"swap": False}, "recompute_config": {"recompute": False}}
     found = baseline.predict(strategy(folder, without))
     assert found.used_peak_bytes == baseline.prepared.baseline.blocks.used_peak_bytes
+    assert found.order is Order.MINDSPORE
     assert not len(found.moves)
 
 
@@ -251,6 +252,7 @@ def test_a_strategy_that_is_inlined_otherwise_than_the_run_is_predicted_without_
     asked = replace(strategy(folder, json.loads((folder / "strategies.json").read_text())[0]), lazy_inline=False)
     baseline = graphed(folder)
     assert baseline.predict(asked).used_peak_bytes == predict(baseline.prepared, asked).used_peak_bytes
+    assert baseline.predict(asked).order is Order.RUN
 
 
 def test_the_graph_of_another_run_is_not_used() -> None:
