@@ -128,11 +128,9 @@ def plan(
             best = regular(judge, best, plain, for_regular, progress)
         except KeyboardInterrupt:
             is_interrupted = True
-    known: dict[str, Scored] = {name: judge.anew(made) for name, made in today.items()}
-    for name, made in first:
-        found = judge.anew(made)
-        if name not in known or found.rank < known[name].rank:
-            known[name] = found
+    known = _known(judge, today, first)
+    if best is not fastest and _is_slower(judge, best, known.values()):
+        best = judge.score(fastest.plan)  # what is simple fits after all, by what was learned meanwhile
     return Planned(
         judge=judge,
         verdict=verdict(judge, best),
@@ -142,6 +140,22 @@ def plan(
         fastest=fastest,
         is_interrupted=is_interrupted,
     )
+
+
+def _known(judge: Judge, today: Mapping[str, Plan], first: Iterable[tuple[str, Plan]]) -> dict[str, Scored]:
+    """What people use today, scored by all that is known at the end; of several with one name the best."""
+    known = {name: judge.anew(made) for name, made in today.items()}
+    for name, made in first:
+        found = judge.anew(made)
+        if name not in known or found.rank < known[name].rank:
+            known[name] = found
+    return known
+
+
+def _is_slower(judge: Judge, best: Scored, simple: Iterable[Scored]) -> bool:
+    """Than something simple that fits."""
+    fitting = (item.found.step_us for item in simple if item.fits and judge.allows(item.plan))
+    return best.found.step_us > (1 + NOISE) * min(fitting, default=best.found.step_us)
 
 
 def chosen_again(planned: Planned) -> Planned:
