@@ -108,8 +108,8 @@ def _span(span: Span) -> str:
 def regular_line(ranges: int, of_fastest: int, change: float) -> str:
     """``change``: what it costs, as a share of the step."""
     return phrase(
-        "layers in ranges that are easy to read cost {change:.2f}% of a step: {ranges} ranges, where the fastest plan "
-        "that was found has {others}",
+        "layers in ranges that are easy to read cost {change:.2f}% of a step: the fastest plan that was found has "
+        "{others} of them, this one {ranges}",
         change=100 * change,
         ranges=ranges,
         others=of_fastest,

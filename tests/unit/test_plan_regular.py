@@ -12,12 +12,13 @@ from swapconf.plan.arranged import arranged, nearby
 from swapconf.plan.judge import Judge
 from swapconf.plan.limits import Limits
 from swapconf.plan.modes import KEEP, RECOMPUTED, Atom, Mode, Plan, config_of, is_counted, num_ranges
-from swapconf.plan.planned import plan
+from swapconf.plan.planned import Planned, Verdict, plan
 from swapconf.plan.regular import HARDLY, regular
+from swapconf.report.plan_text import verdict_lines
 from swapconf.report.plan_told import layers_told
 from swapconf.whatif.evaluation import Evaluation
 from swapconf.words.units import Span, spans
-from tests.unit.planning import MadeUp, made_up_judge
+from tests.unit.planning import MadeUp, made_up_judge, study
 
 SWAP: Mode = frozenset({Atom("swap", "", 20)})
 NORM: Mode = frozenset({Atom("recompute", "attention")})
@@ -164,3 +165,30 @@ def test_what_regular_layers_cost_is_known_from_a_plan() -> None:
     found = plan(one.under(Limits(budget_bytes=budget, workspace_bytes=one.limits.workspace_bytes)), effort=0.2)
     assert found.fastest is not None
     assert found.chosen.found.step_us <= found.fastest.found.step_us * (1 + HARDLY)
+
+
+@pytest.mark.parametrize("share", [0.5 * HARDLY, 0.0])
+def test_one_line_tells_what_regular_layers_cost_where_they_do(share: float) -> None:
+    evaluator = _Dear(1, fragments=lambda rank, key: 0)
+    evaluator.share = share
+    made, blocks = (NORM, KEEP, NORM, KEEP, KEEP, KEEP, KEEP, NORM), (NORM,) * 3 + (KEEP,) * 5
+    one = within(judge(8, evaluator=evaluator), made)
+    found = Planned(judge=one, verdict=Verdict.PLANNED, chosen=one.score(blocks), simple={}, fastest=one.score(made))
+    lines = [str(line) for line in verdict_lines(found, study())]
+    told = [line for line in lines if "easy to read" in line]
+    assert told == (
+        [
+            "layers in ranges that are easy to read cost 0.15% of a step: the fastest plan that was found has 3 of "
+            "them, this one 1"
+        ]
+        if share
+        else []
+    )
+    assert any("recompute attention, in layers 0-2" in line for line in lines)
+
+
+def test_strides_are_told_as_such() -> None:
+    made = (NORM, KEEP) * 4
+    one = within(judge(8), made)
+    found = Planned(judge=one, verdict=Verdict.PLANNED, chosen=one.score(made), simple={})
+    assert any("recompute attention, in layers every 2nd of 0-6" in line for line in verdict_lines(found, study()))
