@@ -238,7 +238,7 @@ def _no_slower(
     from swapconf.plan.runs import NoRun
 
     judge = made.planned.judge
-    for name, plan in rivals(made.planned):
+    for name, plan in rivals(made.planned, is_refuted=made.is_refuted):
         text, _ = _text(judge, plan, study, "")
         if not text:
             continue

@@ -19,22 +19,29 @@ from swapconf.upstream.launch_orders import doubt
 MOST_RUNS = 2
 
 
-def rivals(planned: Planned) -> Iterator[tuple[str, Plan]]:
-    """(name, plan), the fastest first; at most two, as each takes dry runs."""
+def rivals(planned: Planned, *, is_refuted: bool = False) -> Iterator[tuple[str, Plan]]:
+    """(name, plan), the fastest first; at most two, as each takes dry runs. ``is_refuted``: the plan does not truly
+    fit, so that anything that does is better."""
+    is_held = planned.chosen.fits and not is_refuted
     found = sorted(
-        ((name, item) for name, item in planned.simple.items() if _is_rival(planned, item)),
+        ((name, item) for name, item in planned.simple.items() if _is_rival(planned, item, is_held)),
         key=lambda pair: pair[1].cost_us,
     )
     for name, item in found[:MOST_RUNS]:
         yield name, item.plan
 
 
-def _is_rival(planned: Planned, item: Scored) -> bool:
-    """It is asked for in MindSpore's own order first, as far as that is known."""
+def _is_rival(planned: Planned, item: Scored, is_held: bool) -> bool:
+    """``is_held``: the plan fits, so that a rival has to be faster. It is asked for in MindSpore's own order first, as far as that is known."""
     judge, chosen = planned.judge, planned.chosen
-    if item.fits or item.found.crashes or not judge.allows(item.plan) or judge.host_over_bytes(item.found):
+    if (
+        (item.fits and is_held)
+        or item.found.crashes
+        or not judge.allows(item.plan)
+        or judge.host_over_bytes(item.found)
+    ):
         return False
-    if chosen.fits and item.found.step_us >= chosen.found.step_us * (1 - NOISE):
+    if is_held and item.found.step_us >= chosen.found.step_us * (1 - NOISE):
         return False
     judge.settle(item.plan)
     nothing = judge.pool_bytes(uniform(KEEP, judge.network))

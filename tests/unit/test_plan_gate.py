@@ -115,6 +115,11 @@ def test_what_may_save_more_than_is_predicted_is_a_rival_and_no_strategy_never_i
     assert not [*rivals(slower_than_full(under(-0.3)))]
 
 
+def test_what_might_fit_is_a_rival_of_a_plan_that_truly_does_not_however_slow_it_is() -> None:
+    made = slower_than_full(under(0.1))
+    assert [name for name, _ in rivals(made, is_refuted=True)] == [simple.FULL]
+
+
 def test_what_is_no_faster_is_no_rival() -> None:
     made = slower_than_full(under(0.1, learned=500))
     judge = made.judge.under(replace(made.judge.limits, budget_bytes=1 << 40))
