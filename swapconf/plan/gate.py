@@ -32,16 +32,12 @@ def rivals(planned: Planned, *, is_refuted: bool = False) -> Iterator[tuple[str,
 
 
 def _is_rival(planned: Planned, item: Scored, is_held: bool) -> bool:
-    """``is_held``: the plan fits, so that a rival has to be faster. It is asked for in MindSpore's own order first, as far as that is known."""
+    """``is_held``: the plan fits, so that a rival has to be faster. It is asked for in MindSpore's own order first, as
+    far as that is known."""
     judge, chosen = planned.judge, planned.chosen
-    if (
-        (item.fits and is_held)
-        or item.found.crashes
-        or not judge.allows(item.plan)
-        or judge.host_over_bytes(item.found)
-    ):
+    if item.found.crashes or not judge.allows(item.plan) or judge.host_over_bytes(item.found):
         return False
-    if is_held and item.found.step_us >= chosen.found.step_us * (1 - NOISE):
+    if is_held and (item.fits or item.found.step_us >= chosen.found.step_us * (1 - NOISE)):
         return False
     judge.settle(item.plan)
     nothing = judge.pool_bytes(uniform(KEEP, judge.network))
