@@ -8,7 +8,9 @@ and of the run of STRATEGY.yaml. Told are the last launches that both have, the 
 on both sides: who made it, as which launch, and what a Depend waits for. Views are left aside, as in the tests; of what
 runs again and of copies the name in the true run has another number. What the true run read is told by its
 tensors, without what it waited for; --graph tells that, too: MindSpore's last graph of that run, which it prints with
-MS_DEV_SAVE_GRAPHS=1 MS_DEV_SAVE_GRAPHS_PATH=DIR MS_DEV_DUMP_IR_PASSES=graph_build. Exit code 1 where the orders part.
+MS_DEV_SAVE_GRAPHS=1 MS_DEV_SAVE_GRAPHS_PATH=DIR MS_DEV_DUMP_IR_PASSES=graph_build.
+
+Exit code 1 where the orders of primitives part, 2 where there is nothing to compare.
 """
 
 from __future__ import annotations
@@ -64,29 +66,24 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """``turn``: of the first launch that is another primitive; of both orders, where one is longer, their length.
-    ``cell_turn``: of the first that is the same primitive of another cell, where that is earlier."""
+    """``turn``: of the first launch that is another primitive; where one order is longer, the length of the other; None
+    where all primitives are one. ``cell_turn``: of the first before it that is the same primitive of another cell,
+    which need not be a fault: of nodes that MindSpore merges it keeps the name of one."""
 
-    turn: int
+    turn: int | None
     cell_turn: int | None
-
-    @property
-    def first(self) -> int:
-        return self.turn if self.cell_turn is None else self.cell_turn
 
 
 def difference(predicted: Sequence[Launch], true: Sequence[Launch]) -> Difference | None:
     """Where two orders part; None where they are one."""
     pairs = list(zip(predicted, true, strict=False))
     other = (turn for turn, (mine, its) in enumerate(pairs) if mine.primitive != its.primitive)
-    turn = next(other, len(pairs))
+    turn = next(other, len(pairs) if len(predicted) != len(true) else None)
     cells = (
         place for place, (mine, its) in enumerate(pairs[:turn]) if mine.name and its.name and mine.cell != its.cell
     )
     cell_turn = next(cells, None)
-    if cell_turn is None and turn == len(predicted) == len(true):
-        return None
-    return Difference(turn, cell_turn)
+    return None if turn is None and cell_turn is None else Difference(turn, cell_turn)
 
 
 # --- both sides -------------------------------------------------------------------------------------------------------
@@ -184,7 +181,7 @@ def told(mine: Sequence[Launch], true: Sequence[Launch]) -> Iterator[str]:
     around = _around([launch.name for launch in true])
     yield f"{_MODEL}: {around}"
     for line in _told(mine, true, found):
-        yield line.replace(around, _MODEL)
+        yield line.replace(f"/{around}/", f"/{_MODEL}/")
 
 
 def _around(names: Sequence[str]) -> str:
@@ -199,10 +196,17 @@ def _around(names: Sequence[str]) -> str:
 
 
 def _told(mine: Sequence[Launch], true: Sequence[Launch], found: Difference) -> Iterator[str]:
-    place = found.first
-    yield f"the orders part at launch {place}, of {len(mine)} that are predicted and {len(true)} that ran"
+    if found.turn is None:
+        yield f"the same primitives are launched in one order, {len(true)} of them, but for views"
+    else:
+        yield f"the orders part at launch {found.turn}, of {len(mine)} that are predicted and {len(true)} that ran"
     if found.cell_turn is not None:
-        yield f"(the same primitive, of another cell; the first of another primitive is launch {found.turn})"
+        yield f"launch {found.cell_turn} is the first that is the same primitive of another cell; merged nodes may be"
+        yield f"  predicted  {mine[found.cell_turn]}"
+        yield f"  true       {true[found.cell_turn]}"
+    place = found.cell_turn if found.turn is None else found.turn
+    assert place is not None
+    yield ""
     for turn in range(max(place - _AROUND, 0), place):
         yield f"  {turn}  {true[turn]}"
     for side, order, other in (("predicted", mine, true), ("true", true, mine)):
@@ -249,7 +253,8 @@ def main() -> int:
         print(error, file=sys.stderr)
         return 2
     print("\n".join(told(mine, true)))
-    return int(difference(mine, true) is not None)
+    found = difference(mine, true)
+    return int(found is not None and found.turn is not None)
 
 
 if __name__ == "__main__":
