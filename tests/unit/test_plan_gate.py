@@ -18,13 +18,14 @@ from swapconf.config.yaml_document import parse
 from swapconf.plan import simple
 from swapconf.plan.confirmed import ConfirmedRank
 from swapconf.plan.gate import instead, rivals
-from swapconf.plan.judge import Judge
-from swapconf.plan.limits import Limits
+from swapconf.plan.judge import NOISE, Judge, judge_of
+from swapconf.plan.limits import Budget, Limits
 from swapconf.plan.modes import KEEP, RECOMPUTED, Atom, Mode, uniform
-from swapconf.plan.planned import Planned, Verdict
+from swapconf.plan.planned import Planned, Verdict, needed_bytes, plan
 from swapconf.plan.runs import StageRun
-from tests.helpers import TRACES
-from tests.unit.planning import MadeUp, made_up_judge
+from swapconf.upstream.launch_orders import Order
+from tests.helpers import TRACES, packed, study_of
+from tests.unit.planning import MadeUp, machines, made_up_judge
 
 BUDGET = 322 << 20
 SLOW: Mode = frozenset({Atom("recompute", ""), Atom("swap", "", 20)})
@@ -130,8 +131,8 @@ def test_what_is_no_faster_is_no_rival() -> None:
 
 def test_a_rival_in_place_of_the_plan_needs_what_its_true_run_needed() -> None:
     made = slower_than_full(under(-0.2))
-    plan = uniform(RECOMPUTED, made.judge.network)
-    predicted = made.judge.pool_bytes(plan)[0]
+    full = uniform(RECOMPUTED, made.judge.network)
+    predicted = made.judge.pool_bytes(full)[0]
     true = ConfirmedRank(
         rank=0,
         stage=0,
@@ -141,7 +142,26 @@ def test_a_rival_in_place_of_the_plan_needs_what_its_true_run_needed() -> None:
         pool_bytes=predicted - 700,
         most_bytes=1 << 40,
     )
-    found = instead(made, plan, [true])
+    found = instead(made, full, [true])
     assert found.verdict is Verdict.FULL
     assert found.chosen.fits
     assert found.needed_bytes == predicted - 700 + made.judge.limits.workspace_bytes[0]
+
+
+def test_with_fused_kernels_no_plan_is_slower_than_what_is_simple_and_predicted_to_fit() -> None:
+    folder = TRACES / "fused" / "llama_plain"
+    judge = judge_of(
+        study_of(folder / "model.yaml"),
+        [Path(packed(folder).folder)],
+        machines()[0],
+        Budget(card_bytes=1 << 60),
+        slower_link=0.3,
+        max_entries=6,
+    )
+    least, most = (needed_bytes(judge, uniform(mode, judge.network)) for mode in (RECOMPUTED, KEEP))
+    for share in (0.0, 0.2, 0.6):
+        found = plan(judge.under(replace(judge.limits, budget_bytes=int(least + share * (most - least)))), effort=0.05)
+        fitting = [item.found.step_us for item in found.simple.values() if item.fits]
+        assert fitting
+        assert found.chosen.found.step_us <= min(fitting) * (1 + NOISE)
+        assert {way.order for way in found.judge.ways(found.chosen.plan)} == {Order.RUN}
