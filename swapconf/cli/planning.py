@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +16,7 @@ from swapconf.cli.children import Children
 from swapconf.cli.cluster import cards_told
 from swapconf.cli.common import go_on, print_findings, say
 from swapconf.cli.machine import MachineOptions
-from swapconf.cli.progress import Progress
+from swapconf.cli.progress import counted
 from swapconf.words.phrases import phrase
 from swapconf.words.units import parse_bytes
 
@@ -261,31 +260,13 @@ def _searched(judge: Judge, effort: float, *, widely: bool) -> Planned:
     from swapconf.plan.planned import chosen_again, to_ask
 
     searches = 1 + sum(1 for _ in bases(judge.base))
-    with counted(judge.asked + searches * sum(to_ask(judge, effort)) + ASKED * widely) as step:
+    most = judge.asked + searches * sum(to_ask(judge, effort)) + ASKED * widely
+    with counted(most, phrase("plans")) as step:
         found = best_of_keys(judge, effort, step)
         if not widely:
             return found
         frontier_of(found, progress=step)
         return chosen_again(found)
-
-
-@contextmanager
-def counted(total: int) -> Iterator[Step]:
-    """A bar for so many plans, and what moves it."""
-    with Progress(total, phrase("plans")) as progress:
-        yield Step(progress)
-
-
-class Step:
-    """Takes how many plans were asked for, and moves the bar there."""
-
-    def __init__(self, progress: Progress) -> None:
-        self._progress, self._at = progress, 0
-
-    def __call__(self, asked: int) -> None:
-        while self._at < asked:
-            self._progress.step()
-            self._at += 1
 
 
 def _said(planned: Planned, study: Study, asked: PlanOptions, options: MachineOptions) -> Made:

@@ -13,6 +13,7 @@ from swapconf.trace.columns import FUSED
 from swapconf.trace.trace import Trace
 from swapconf.upstream.launch_orders import UNFUSED_LEVEL, Order, keeps_graph, measured
 from swapconf.upstream.primitives import FUSED_LEVEL
+from swapconf.whatif.evaluation import Ordered
 from swapconf.words.phrases import joined, phrase, show
 
 
@@ -113,3 +114,8 @@ class Way:
             "is_measured": measured(self.order, self.source.mindspore, self.source.level) is not None,
             "told": show(self.told),
         }
+
+
+def way_of(found: Ordered | None, source: Source) -> Way:
+    """``found``: what was asked for in MindSpore's own order, None where that was not asked, or is not known."""
+    return Way(Order.RUN if found is None else found.order, source)

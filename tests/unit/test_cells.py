@@ -45,7 +45,7 @@ def test_what_if_names_no_cell_of_a_family_itself() -> None:
 
 def test_the_cells_that_are_told_from_others_are_those_of_the_catalog() -> None:
     known = cell_names()
-    named = (cells.INPUT_NORM, cells.MLP_NORM, cells.SELF_ATTENTION, cells.MLP, cells.QKV, cells.PROJECTION)
-    named += (cells.KEY_VALUE_UP, cells.QUERY_NORM, cells.KEY_NORM, cells.CORE_ATTENTION, cells.FIRST_LINEAR)
-    named += (cells.SECOND_LINEAR, cells.EXPERTS, cells.SHARED_EXPERTS, cells.ROUTER, cells.DENSE, *cells.KEY_AND_VALUE)
-    assert set(named) <= known
+    named = {cells.INPUT_NORM, cells.MLP_NORM, cells.SELF_ATTENTION, cells.MLP, cells.QKV, cells.PROJECTION}
+    named |= {cells.KEY_VALUE_UP, cells.QUERY_NORM, cells.KEY_NORM, cells.CORE_ATTENTION, cells.FIRST_LINEAR}
+    named |= {cells.SECOND_LINEAR, cells.EXPERTS, cells.SHARED_EXPERTS, cells.ROUTER, cells.DENSE, *cells.KEY_AND_VALUE}
+    assert named <= known
