@@ -199,7 +199,7 @@ def _print(made: Made, study: Study, machine: MachineOptions, slower_link: float
     say(plan_text.link_line(found, slower_link))
     say(known_line(found.judge.nominal(found.chosen.plan).share))
     say(found.judge.evaluator.origin)
-    for line in plan_text.order_line(found):
+    for line in plan_text.order_lines(found):
         say(line)
     print_assumed(machine.load())
     print_rows(*plan_text.strategies(found, study))

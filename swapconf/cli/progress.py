@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from swapconf.words.phrases import phrase, show
@@ -70,3 +71,18 @@ def shown(things: Iterable[T], total: int, title: str, least: int = 1) -> Iterat
         for thing in things:
             yield thing
             progress.step()
+
+
+@contextmanager
+def counted(total: int, title: str) -> Iterator[Callable[[int], None]]:
+    """A bar for so many things, and what moves it to a number of them."""
+    with Progress(total, title) as progress:
+        at = 0
+
+        def reach(number: int) -> None:
+            nonlocal at
+            while at < number:
+                progress.step()
+                at += 1
+
+        yield reach

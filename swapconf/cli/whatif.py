@@ -118,18 +118,18 @@ def command(
         )
     except ValueError as error:  # also a Mismatch
         raise click.UsageError(str(error)) from None
+    origin = joined("; ", [question.origin, answer.way.told])
     host = _host(answer, question, study, cards_told(click.get_current_context(), machine.cards_per_host))
     if html is not None:
         write_page(question.views(answer), html, sweep=points)
     if form == "json":
-        click.echo(json.dumps(as_record(answer, points, question.origin, whole, host), indent=2))
+        click.echo(json.dumps(as_record(answer, points, origin, whole, host), indent=2))
     else:
         _print(answer, safe)
         say(device_line(whole, phrase("a card") if on is None else on.hardware.name))
         if host is not None:
             say(host_line(host))
-        if question.grown:
-            say(question.origin)
+        say(origin)
         if points:
             say(joined("\n", ["", *chart(points), *choices(points)]))
         print_findings(answer.findings)
@@ -201,6 +201,7 @@ def as_record(
         "sweep": [_point_record(point) for point in points],
         "best": _best_record(points),
         "findings": [show(str(finding)) for finding in answer.findings],
+        "order_of_launches": answer.way.as_record(),
         "origin": show(origin),
     }
 

@@ -43,7 +43,12 @@ def of_baseline(
         title=title,
         notes=(ONLY_ADDED,),
         ranks=rank_figures(ranks, values),
-        origins={"memory": joined("; ", dict.fromkeys(question.origin for question in questions))},
+        origins={
+            "memory": joined(
+                "; ",
+                dict.fromkeys([*(question.origin for question in questions), *(answer.way.told for answer in answers)]),
+            )
+        },
         findings=in_order(
             [
                 *study.findings,

@@ -18,8 +18,8 @@ from swapconf.dryrun.fold.micro_batches import micro_batches
 from swapconf.dryrun.job import Folder, Job
 from swapconf.study.study import Study
 from swapconf.trace import fused_kernels, fused_kernels_text, launch_graph, launch_graph_text
+from swapconf.upstream.launch_orders import keeps_graph
 from swapconf.upstream.primitives import FUSED_LEVEL
-from swapconf.upstream.versions import release
 from swapconf.words.findings import Finding, Origin, Severity, SwapconfError
 from swapconf.words.phrases import phrase
 from swapconf.words.units import GIB, MIB, show_bytes
@@ -28,7 +28,6 @@ from swapconf.words.units import GIB, MIB, show_bytes
 VARIABLES = ("MS_DEV_DUMP_IR", "MS_DEV_SAVE_GRAPHS")
 # the pass that chooses what is fused, and the last one that prints fused kernels as graphs of operators
 _FIRST_FUSED, _LAST_FUSED = "stage1_cluster_4_graph_kernel_cluster", "stage7_postprocess_7_add_attr"
-_MEASURED = (2, 9)
 # Six times the text of the graph is printed (of 329 runs at most 5.95 times; it has at most 1 GiB), and of that text at
 # most 3.3 MiB were for each call of a layer, what is outside of layers included; no run needed half of the bound.
 _PRINTED, _CALL_BYTES, _REST_BYTES, _MOST_BYTES = 6, 4 * MIB, 16 * MIB, GIB
@@ -47,9 +46,7 @@ class Prints:
 def prints(study: Study, level: int, mindspore: str, *, is_kept: bool) -> Prints:
     """The graph where a trace ``is_kept`` that others are predicted from, so one without swap and recompute; what is
     inside fused kernels of each run that has such."""
-    is_known = (
-        level > 0 and study.config.dialect is not Dialect.PYNATIVE and (release(mindspore) or ())[:2] == _MEASURED
-    )
+    is_known = level > 0 and study.config.dialect is not Dialect.PYNATIVE and keeps_graph(mindspore)
     return Prints(
         graph=is_known and is_kept and _is_baseline(study),
         fused=is_known and study.config.runtime.jit_level == FUSED_LEVEL,

@@ -24,6 +24,7 @@ from swapconf.study.study import Study
 from swapconf.timing.cost import Known, Machine
 from swapconf.whatif.evaluate import Evaluator
 from swapconf.whatif.evaluation import Evaluation, Waits
+from swapconf.whatif.way import Way
 from swapconf.words.phrases import phrase
 
 NOMINAL, SLOWER = range(2)  # machines of the evaluator: as told, and with a slower host link
@@ -159,6 +160,10 @@ class Judge:
     def settled(self) -> list[Plan]:
         """All that `settle` was asked for, in that order."""
         return list(self._settled)
+
+    def ways(self, plan: Plan) -> tuple[Way, ...]:
+        """By rank, how its memory is predicted."""
+        return self.evaluator.ways(self._asked(plan)[1])
 
     def nominal(self, plan: Plan) -> Known:
         """The step with the link as told, and its range."""

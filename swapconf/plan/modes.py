@@ -24,6 +24,7 @@ from swapconf.decide.patterns import escaped
 from swapconf.decide.requests import stage_map
 from swapconf.models.network import Layer, LayerTemplate, Network
 from swapconf.words.findings import Origin
+from swapconf.words.units import spans
 
 _PLANNED = Origin(file="<plan>")
 _PLACES = {"origin": _PLANNED, "layers_origin": _PLANNED, "prefetch_origin": _PLANNED}
@@ -83,22 +84,35 @@ def _alike(mode: Mode, other: Mode) -> float:
     return len(mine & its) / len(mine | its) if mine | its else 1.0
 
 
-def num_rows(plan: Plan) -> int:
-    """Of layers that follow each other, over all entries; of an entry of all layers none."""
-    found = 0
-    for atom in entries(plan):
-        has = [atom in mode for mode in plan]
-        found += 0 if all(has) else sum(now and not before for now, before in zip(has, [False, *has], strict=False))
+def num_ranges(plan: Plan, base: Config) -> int:
+    """Of layers, over all entries, as a person would say them: ranges and strides; of an entry of all layers none, and
+    one where a count for each stage says it."""
+    layers = _layers(plan)
+    found = [len(spans(mine)) if len(mine) < len(plan) else 0 for mine in layers.values()]
+    if sum(found) > len(found) and is_counted(plan, base):
+        return sum(map(bool, found))
+    return sum(found)
+
+
+def is_counted(plan: Plan, base: Config) -> bool:
+    """Whether counts per stage say it: nothing is swapped, and what is recomputed are the first layers of stages."""
+    layers = _layers(plan)
+    return all(atom.kind == "recompute" for atom in layers) and _counted(layers, base, len(plan)) is not None
+
+
+def _layers(plan: Plan) -> dict[Atom, list[int]]:
+    """By what is asked, of which layers."""
+    found: dict[Atom, list[int]] = defaultdict(list)
+    for index, mode in enumerate(plan):
+        for atom in mode:
+            found[atom].append(index)
     return found
 
 
 def config_of(plan: Plan, base: Config) -> Config:
     """``base`` with swap and recompute as planned; what else its sections say of recompute stays. With nothing swapped,
     swap is off where counts say which layers are recomputed, and else on with an empty list, as `compact` writes it."""
-    layers: dict[Atom, list[int]] = defaultdict(list)
-    for index, mode in enumerate(plan):
-        for atom in mode:
-            layers[atom].append(index)
+    layers = _layers(plan)
     chosen = {atom: _selection(layers[atom], len(plan)) for atom in sorted(layers, key=_outer_first)}
     swaps = [(atom, found) for atom, found in chosen.items() if atom.kind == "swap"]
     counted = None if swaps else _counted(layers, base, len(plan))

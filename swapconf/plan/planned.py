@@ -11,24 +11,25 @@ from swapconf.plan import simple
 from swapconf.plan.judge import NOISE, Judge, Scored
 from swapconf.plan.menu import menu
 from swapconf.plan.modes import KEEP, RECOMPUTED, Atom, Mode, Plan, uniform
+from swapconf.plan.regular import regular
 from swapconf.plan.search import Search
 from swapconf.plan.settled import best_of_all, settled
 from swapconf.words.phrases import mark, phrase
 
 LOWEST_PLACED = 40  # plans, where none fits
-MENU_ASKED, SEARCH_ASKED = 400, 500  # plans, with an effort of 1
+MENU_ASKED, SEARCH_ASKED, REGULAR_ASKED = 400, 500, 150  # plans, with an effort of 1
 FEW_LAYERS, USUAL_LAYERS = 8, 16  # up to these the fewer there are the fewer ways there are to mix them
 USUAL_KERNELS = 50_000  # of a step; up to these as many plans are asked for
 # families whose plans held in true runs (docs/evidence/plans.md); others are always confirmed
 EVIDENCE = frozenset({"llama"})
 
 
-def to_ask(judge: Judge, effort: float) -> tuple[int, int]:
-    """How many plans are asked for at most while modes are tried, and while plans are searched: fewer of large models,
-    of which each takes longer, and of few layers."""
+def to_ask(judge: Judge, effort: float) -> tuple[int, int, int]:
+    """How many plans are asked for at most while modes are tried, while plans are searched, and while the best is made
+    regular: fewer of large models, of which each takes longer, and of few layers."""
     layers = min(max(len(judge.layers), FEW_LAYERS), USUAL_LAYERS)
     factor = effort * sqrt(layers / USUAL_LAYERS) * min(1.0, sqrt(USUAL_KERNELS / max(judge.evaluator.num_kernels, 1)))
-    return int(MENU_ASKED * factor), int(SEARCH_ASKED * factor)
+    return int(MENU_ASKED * factor), int(SEARCH_ASKED * factor), int(REGULAR_ASKED * factor)
 
 
 class Verdict(Enum):
@@ -55,13 +56,15 @@ class EntryWorth:
 @dataclass(frozen=True, kw_only=True)
 class Planned:
     """``chosen``: where nothing fits the plan that needs least. ``simple``: by name what people use today, as far as it
-    was asked; ``modes``: what was decided between. ``is_interrupted``: the search was ended early."""
+    was asked; ``modes``: what was decided between. ``fastest``: what was found before layers were put into ranges;
+    None where nothing was searched. ``is_interrupted``: the search was ended early."""
 
     judge: Judge = field(repr=False)
     verdict: Verdict
     chosen: Scored
     simple: Mapping[str, Scored]
     modes: tuple[Mode, ...] = ()
+    fastest: Scored | None = None
     is_interrupted: bool = False
 
     @property
@@ -95,7 +98,7 @@ def plan(
     today: dict[str, Plan] = {phrase(name): made for name, made in simple.fixed(judge).items()}
     first: list[tuple[str, Plan]] = []
     chosen = list(modes) if modes is not None else []
-    for_menu, for_search = to_ask(judge, effort)
+    for_menu, for_search, for_regular = to_ask(judge, effort)
     is_interrupted = False
     try:
         if modes is None:
@@ -119,19 +122,40 @@ def plan(
         best = judge.score(best.plan)
         if not is_interrupted and best.fits:  # in MindSpore's own order alone; so may others
             best = settled(judge, best, plain)
-    known: dict[str, Scored] = {name: judge.anew(made) for name, made in today.items()}
+    fastest = best
+    if not is_interrupted and best.fits:
+        try:
+            best = regular(judge, best, plain, for_regular, progress)
+        except KeyboardInterrupt:
+            is_interrupted = True
+    known = _known(judge, today, first)
+    if best is not fastest and _is_slower(judge, best, known.values()):
+        best = judge.score(fastest.plan)  # what is simple fits after all, by what was learned meanwhile
+    return Planned(
+        judge=judge,
+        verdict=verdict(judge, best),
+        chosen=best,
+        simple=known,
+        modes=tuple(chosen),
+        fastest=fastest,
+        is_interrupted=is_interrupted,
+    )
+
+
+def _known(judge: Judge, today: Mapping[str, Plan], first: Iterable[tuple[str, Plan]]) -> dict[str, Scored]:
+    """What people use today, scored by all that is known at the end; of several with one name the best."""
+    known = {name: judge.anew(made) for name, made in today.items()}
     for name, made in first:
         found = judge.anew(made)
         if name not in known or found.rank < known[name].rank:
             known[name] = found
-    return Planned(
-        judge=judge,
-        verdict=_verdict(judge, best),
-        chosen=best,
-        simple=known,
-        modes=tuple(chosen),
-        is_interrupted=is_interrupted,
-    )
+    return known
+
+
+def _is_slower(judge: Judge, best: Scored, simple: Iterable[Scored]) -> bool:
+    """Than something simple that fits."""
+    fitting = (item.found.step_us for item in simple if item.fits and judge.allows(item.plan))
+    return best.found.step_us > (1 + NOISE) * min(fitting, default=best.found.step_us)
 
 
 def chosen_again(planned: Planned) -> Planned:
@@ -140,8 +164,10 @@ def chosen_again(planned: Planned) -> Planned:
     best = best_of_all(judge, planned.chosen)
     if not best.fits or best is planned.chosen:
         return planned
-    best = settled(judge, best, [item.plan for item in planned.simple.values()])
-    return replace(planned, chosen=best, verdict=_verdict(judge, best))
+    plain = [item.plan for item in planned.simple.values()]
+    fastest = settled(judge, best, plain)
+    best = regular(judge, fastest, plain, to_ask(judge, 1.0)[-1]) if fastest.fits else fastest
+    return replace(planned, chosen=best, fastest=fastest, verdict=verdict(judge, best))
 
 
 def needed_bytes(judge: Judge, made: Plan) -> int:
@@ -149,7 +175,8 @@ def needed_bytes(judge: Judge, made: Plan) -> int:
     return judge.limits.needed_bytes(judge.pool_bytes(made))
 
 
-def _verdict(judge: Judge, best: Scored) -> Verdict:
+def verdict(judge: Judge, best: Scored) -> Verdict:
+    """What it comes to that this is the best."""
     if not best.fits:
         return Verdict.IMPOSSIBLE
     return Verdict.FULL if best.plan == uniform(RECOMPUTED, judge.network) else Verdict.PLANNED

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from swapconf.plan.judge import NOISE, Judge, Scored
-from swapconf.plan.modes import Plan, entries, num_rows
+from swapconf.plan.modes import Plan, entries, num_ranges
 
 _RIVALS, _ROUNDS = 2, 5  # of each round two plans at most are asked for
 _NEAR = 0.01  # of the budget
@@ -64,8 +64,8 @@ def _rivals(judge: Judge, best: Scored) -> Iterator[Scored]:
 
 
 def _reduced(judge: Judge, best: Scored) -> Scored:
-    """Of what is as fast, that with the fewest entries, then with the fewest rows of layers, then with the fewest bytes
-    moved. Entries are left out, and gaps between their layers closed, as long as it stays as fast."""
+    """Of what is as fast, that with the fewest entries, then with the fewest ranges of layers, then with the fewest
+    bytes moved. Entries are left out, and gaps between their layers closed, as long as it stays as fast."""
     most_us = best.found.step_us * (1 + NOISE)
     here = best
     fast = [made for made in judge.seen if judge.allows(made) and judge.evaluation(made).step_us <= most_us]
@@ -91,7 +91,7 @@ def _reduced(judge: Judge, best: Scored) -> Scored:
 
 def _plainness(judge: Judge, made: Plan) -> tuple[int, int, int, float]:
     found = judge.evaluation(made)
-    return len(entries(made)), num_rows(made), found.moved_bytes, found.step_us
+    return len(entries(made)), num_ranges(made, judge.base), found.moved_bytes, found.step_us
 
 
 def _plainer(judge: Judge, made: Plan) -> Iterator[Plan]:

@@ -11,10 +11,11 @@ from swapconf.decide.compact import CannotCompact
 from swapconf.plan.confirmed import ConfirmedRank
 from swapconf.plan.deal import better_deal
 from swapconf.plan.judge import SLOWER, Scored
-from swapconf.plan.modes import Atom
+from swapconf.plan.modes import Atom, num_ranges
 from swapconf.plan.planned import Planned, Verdict, needed_bytes
 from swapconf.report import plan_told
 from swapconf.study.study import Study
+from swapconf.upstream.launch_orders import Order
 from swapconf.whatif.evaluation import Evaluation, RankMemory, Waits
 from swapconf.words.columns import Column, PrintedTable, count, milliseconds, record, size, table, words
 from swapconf.words.phrases import joined, phrase, show
@@ -47,6 +48,8 @@ def verdict_lines(planned: Planned, study: Study) -> Iterator[str]:
             budget=show_bytes(limits.usable_bytes),
             entries=joined("; ", (_in_words(planned.chosen, atom) for atom in planned.chosen.entries)),
         )
+    if (cost := _cost_of_ranges(planned)) > _NOTICED:
+        yield plan_told.regular_line(*_ranges_told(planned), cost)
     if (deal := better_deal(planned)) is not None:
         yield phrase(
             "with {layers} layers on the stages nothing has to be swapped or recomputed, and a step is estimated at "
@@ -58,6 +61,23 @@ def verdict_lines(planned: Planned, study: Study) -> Iterator[str]:
         )
     if planned.is_interrupted:
         yield plan_told.ENDED_EARLY
+
+
+_NOTICED = 0.00005  # of a step: what is shown as 0.01 %
+
+
+def _cost_of_ranges(planned: Planned) -> float:
+    """What it costs that layers are in ranges, as a share of the step of the fastest plan that was found."""
+    fastest = planned.fastest
+    if fastest is None or not fastest.fits or not planned.chosen.fits:
+        return 0.0
+    return planned.chosen.found.step_us / fastest.found.step_us - 1
+
+
+def _ranges_told(planned: Planned) -> tuple[int, int]:
+    """Of the plan, and of the fastest one."""
+    base, fastest = planned.judge.base, planned.fastest or planned.chosen
+    return num_ranges(planned.chosen.plan, base), num_ranges(fastest.plan, base)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -190,21 +210,19 @@ def confirmation(found: Sequence[ConfirmedRank]) -> PrintedTable:
     return table(plan_told.CONFIRMED, found)
 
 
-def order_line(planned: Planned) -> Iterator[str]:
+def order_lines(planned: Planned) -> Iterator[str]:
     """By which order of launches memory was told, where more was asked than whether anything is needed."""
     judge = planned.judge
     if not judge.settled:
         return
-    if all(trace.launch_graph is None for trace in judge.evaluator.traces):
+    ways = dict.fromkeys(judge.ways(planned.chosen.plan))
+    yield from dict.fromkeys(way.told for way in ways)
+    if any(way.order is Order.MINDSPORE for way in ways):
         yield phrase(
-            "memory is told by the order of launches in the run of the trace, which did not keep MindSpore's graph; "
-            "`--confirm` shows the true run"
+            "so of the plan, and of those near it; other plans were judged by the order in the run of the trace"
         )
     else:
-        yield phrase(
-            "memory of the plan, and of those near it, is told in MindSpore's own order of launches; other plans were "
-            "judged by the order in the run of the trace"
-        )
+        yield phrase("`--confirm` shows the true run")
 
 
 def link_line(planned: Planned, slower_link: float) -> str:
@@ -240,6 +258,9 @@ def as_record(
             "plan_slower_link": chosen.found.step_us,
             "none": nothing.found.step_us,
         },
+        "ranges": _ranges_told(planned)[0],
+        "ranges_of_fastest": _ranges_told(planned)[1],
+        "ranges_cost": _cost_of_ranges(planned),
         "share": {origin.value: part for origin, part in step.share.items()},
         "slower_link": slower_link,
         "ranks": [record(_RANKS, rank) for rank in _ranks(planned)],
@@ -260,7 +281,8 @@ def as_record(
         else {"layers": list(deal.counts), "offset": list(deal.offset), "step_change": deal.change},
         "sections": {**swap_section(config), **recompute_sections(config)},
         "yaml": text,
-        "origin": show(judge.evaluator.origin),
+        "order_of_launches": [way.as_record() for way in judge.ways(chosen.plan)],
+        "origin": show(joined("; ", [judge.evaluator.origin, *order_lines(planned)])),
     }
 
 

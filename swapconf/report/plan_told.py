@@ -12,8 +12,8 @@ from swapconf.plan.confirmed import ConfirmedRank
 from swapconf.plan.limits import Limits
 from swapconf.trace.trace import Trace
 from swapconf.words.columns import Column, PrintedTable, count, milliseconds, record, size, table, words
-from swapconf.words.phrases import phrase
-from swapconf.words.units import runs, show_bytes
+from swapconf.words.phrases import joined, phrase
+from swapconf.words.units import Span, show_bytes, spans
 
 ENDED_EARLY = phrase("the search was ended early; this is the best until then")
 
@@ -84,7 +84,36 @@ def in_layers(told: str, layers: Sequence[int], num_layers: int) -> str:
         return phrase("{entry}, in all layers", entry=told)
     if len(layers) == 1:
         return phrase("{entry}, in layer {layer}", entry=told, layer=layers[0])
-    return phrase("{entry}, in layers {layers}", entry=told, layers=",".join(runs(layers)))
+    return phrase("{entry}, in layers {layers}", entry=told, layers=layers_told(layers))
+
+
+def layers_told(layers: Sequence[int]) -> str:
+    """``0-25, every 2nd of 26-30``."""
+    return joined(", ", map(_span, spans(layers)))
+
+
+def _span(span: Span) -> str:
+    first, last, step = span
+    if first == last:
+        return str(first)
+    if step == 1:
+        return f"{first}-{last}"
+    if step == 2:
+        return phrase("every 2nd of {first}-{last}", first=first, last=last)
+    if step == 3:
+        return phrase("every 3rd of {first}-{last}", first=first, last=last)
+    return phrase("one in {step} of {first}-{last}", step=step, first=first, last=last)
+
+
+def regular_line(ranges: int, of_fastest: int, change: float) -> str:
+    """``change``: what it costs, as a share of the step."""
+    return phrase(
+        "layers in ranges that are easy to read cost {change:.2f}% of a step: the fastest plan that was found has "
+        "{others} of them, this one {ranges}",
+        change=100 * change,
+        ranges=ranges,
+        others=of_fastest,
+    )
 
 
 # --- columns ----------------------------------------------------------------------------------------------------------
@@ -111,7 +140,7 @@ def _entries(prefetch_key: str) -> tuple[Column[Entry], ...]:
         words(phrase("entry"), lambda item: entry(item.path, item.prefetch)),
         Column(
             title=phrase("layers"),
-            shown=lambda item: ",".join(runs(item.layers)),
+            shown=lambda item: layers_told(item.layers),
             key="layers",
             value=lambda item: list(item.layers),
             in_words=True,

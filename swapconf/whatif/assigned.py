@@ -8,20 +8,21 @@ from functools import cached_property
 
 import numpy as np
 
+from swapconf.models.cells import EXPERTS, ROUTER
 from swapconf.models.network import Network
 from swapconf.trace.columns import Flags
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.cell_primitives import CellPrimitives, path_among
 from swapconf.whatif.places import places_of
-from swapconf.whatif.refined import ROUTER, refined, transpose_of
+from swapconf.whatif.refined import refined, transpose_of
 from swapconf.whatif.served import cell_of, near, reader_cells, shown_and_sent
 from swapconf.whatif.sites import Sites
 from swapconf.whatif.strangers import like_misnamed, of_strangers
 from swapconf.whatif.sums_read import sums_read
 from swapconf.whatif.unread import unread, viewed
 
-_OF_EXPERTS = frozenset({"experts", ROUTER})
+_OF_EXPERTS = frozenset({EXPERTS, ROUTER})
 
 
 def assign(baseline: Baseline, network: Network) -> Sites:

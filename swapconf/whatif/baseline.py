@@ -9,9 +9,10 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from swapconf.models.cells import PREDICTED_LAYER
 from swapconf.trace.columns import Flags, Ints
 from swapconf.upstream.scopes import descends
-from swapconf.whatif.laid_out import GRADIENT_VIEW, IN_PLACE, PREDICTING, LaidOut
+from swapconf.whatif.laid_out import GRADIENT_VIEW, IN_PLACE, LaidOut
 
 ROOM = 8  # kernels between a copy of a weight and its reader, from which on it does not stand right before it
 
@@ -49,7 +50,7 @@ class Baseline(LaidOut):
     @cached_property
     def predicting(self) -> Flags:
         """[kernels] of the layer within one for multi-token prediction."""
-        return np.array([descends(cell, {PREDICTING}) for cell in self.kernels.cell], dtype=np.bool_)
+        return np.array([descends(cell, {PREDICTED_LAYER}) for cell in self.kernels.cell], dtype=np.bool_)
 
     def read_by(self, readers: Flags) -> Flags:
         """[kernels] nodes that one of these reads in its own pass."""

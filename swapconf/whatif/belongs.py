@@ -15,6 +15,7 @@ from swapconf.config.config import Config
 from swapconf.config.dialects import MCORE_SWAP_KEYS, RECOMPUTE_KEYS, RECOMPUTES
 from swapconf.config.nodes import from_plain, nowhere
 from swapconf.decide.expand import expand
+from swapconf.models.cells import LAYERS
 from swapconf.models.network import Network
 from swapconf.study.study import Study
 from swapconf.trace.trace import Task, Trace
@@ -162,7 +163,7 @@ def _shapes(config: Config, trace: Trace) -> str:
 
 
 def _in_layers(trace: Trace) -> Iterator[Task]:
-    return (task for task in trace.tasks if "layers-CellList/" in task.name)
+    return (task for task in trace.tasks if f"{LAYERS}/" in task.name)
 
 
 def _attention_elements(config: Config) -> int | None:

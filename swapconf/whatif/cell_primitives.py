@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Container, Mapping, Set
 
+from swapconf.models.cells import PREDICTED_LAYER
 from swapconf.models.network import LayerTemplate, Operator
 from swapconf.upstream.primitives import VIEWS, plain
-from swapconf.whatif.laid_out import ADD_AND_NORM, PREDICTING
+from swapconf.whatif.laid_out import ADD_AND_NORM
 
 
 def path_among(path: str, known: Container[str]) -> str:
     """The path of an operator of decoder layers in a layer that may be one for multi-token prediction."""
-    deeper = f"{PREDICTING}.{path}"
+    deeper = f"{PREDICTED_LAYER}.{path}"
     return deeper if path not in known and deeper in known else path
 
 

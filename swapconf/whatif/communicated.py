@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from swapconf.models.cells import MATMUL
 from swapconf.trace.columns import Flags, Ints
 from swapconf.upstream.primitives import RESHAPE
 from swapconf.whatif.baseline import Baseline
@@ -18,8 +19,6 @@ from swapconf.whatif.redistributed import changes_layout, is_function
 from swapconf.whatif.site_actions import SiteActions
 from swapconf.whatif.sites import Sites
 from swapconf.whatif.spread import spread
-
-_PRODUCT = "matmul"  # of a Linear of legacy models
 
 
 def communicated(baseline: Baseline, sites: Sites, asked: Flags) -> Flags:
@@ -75,6 +74,6 @@ def _products_left_out(sites: Sites, actions: SiteActions) -> Flags:
     """[sites], and one more: of Linears whose product is left out of recompute, which reads on the device."""
     found = np.zeros(len(sites.names) + 1, dtype=np.bool_)
     if actions.left_out:
-        products = ((layer, f"{path.rpartition('.')[0]}.{_PRODUCT}") for layer, path in sites.names)
+        products = ((layer, f"{path.rpartition('.')[0]}.{MATMUL}") for layer, path in sites.names)
         found[:-1] = [product in actions.left_out for product in products]
     return found

@@ -41,6 +41,7 @@ from swapconf.whatif.predict import prediction, schedule
 from swapconf.whatif.predicted_program import predicted_program
 from swapconf.whatif.prediction import Prediction
 from swapconf.whatif.rank_baselines import RankBaselines
+from swapconf.whatif.way import Way, way_of
 from swapconf.words.findings import Finding
 from swapconf.words.phrases import phrase
 
@@ -74,9 +75,8 @@ class Evaluator:
             raise ValueError(phrase("two of the traces are of the same rank"))
         meetings(by_rank)  # raises where they are not of one job
         self.absent = absent(by_rank)
-        known = by_rank.keys()
         for rank in self._ranks:
-            rank.shared = {call.kernel: call for call in rank.calls if len(call.ranks & known) > 1}
+            rank.shared = {call.kernel: call for call in rank.calls if len(call.ranks & by_rank.keys()) > 1}
             rank.shared_rows = np.array(sorted(rank.shared), dtype=np.int64)
         self._networks: dict[bool, Network] = {}
         self._plans: Plans = {}
@@ -132,6 +132,12 @@ class Evaluator:
             if meaning not in rank.orders:
                 rank.order(meaning, self.strategy(config), self._policy)
             rank.ordered[key] = rank.orders[meaning]
+
+    def ways(self, keys: Sequence[Hashable]) -> tuple[Way, ...]:
+        """By rank, how its memory was predicted, as far as was asked; see `order`."""
+        return tuple(
+            way_of(rank.ordered.get(key), rank.question.source) for rank, key in zip(self._ranks, keys, strict=True)
+        )
 
     def with_fragments_bytes(
         self, config: Config, keys: Sequence[Hashable], *, is_ordered: bool = True
@@ -191,8 +197,7 @@ class Evaluator:
         """The time of `evaluate` with its range: that of the kernels of the rank that computes longest."""
         launched = self._launched(config, keys)
         costs = [rank.costs[machine].of(item.row) for rank, item in zip(self._ranks, launched, strict=True)]
-        longest = max(costs, key=lambda found: float(found.duration_us.sum()))
-        return longest.known(self._step_us(launched, machine))
+        return max(costs, key=lambda found: float(found.duration_us.sum())).known(self._step_us(launched, machine))
 
     def _launched(self, config: Config, keys: Sequence[Hashable]) -> list[Launched]:
         return [
@@ -216,8 +221,7 @@ class Evaluator:
         durations, met = self._on_clock(launched, machine)
         ends = joint_ends_us([item.program for item in launched], durations, met)
         step = max(float(end.max(initial=0.0)) for end in ends)
-        rounds = [rank.more_us(item, end) for rank, item, end in zip(self._ranks, launched, ends, strict=True)]
-        return step + max(rounds)
+        return step + max(rank.more_us(item, end) for rank, item, end in zip(self._ranks, launched, ends, strict=True))
 
     def _on_clock(self, launched: Sequence[Launched], machine: int) -> tuple[list[Floats], Sequence[Meeting]]:
         """(how long each kernel takes, by rank, and where ranks meet)"""
@@ -273,8 +277,8 @@ class _Rank:
 
     def asked(self, strategy: Strategy) -> Hashable:
         """What a strategy asks of this rank: equal for those that come to the same."""
-        prepared = self.baselines.prepared(strategy.network)
-        return strategy.network.templates, strategy.options, tuple(plan.meaning for plan in prepared.plans(strategy))
+        plans = self.baselines.prepared(strategy.network).plans(strategy)
+        return strategy.network.templates, strategy.options, tuple(plan.meaning for plan in plans)
 
     def ask(self, meaning: int | None, strategy: Strategy) -> tuple[RankMemory, Launched]:
         found, launched = self.predict(strategy)
@@ -290,7 +294,7 @@ class _Rank:
             return
         found = graphed.predict(strategy)
         mapped = place(policy, found.device, self.baselines.asked(strategy).pool).mapped_bytes
-        self.orders[meaning] = Ordered(memory=self._memory(found, strategy), mapped_bytes=mapped)
+        self.orders[meaning] = Ordered(memory=self._memory(found, strategy), mapped_bytes=mapped, order=found.order)
 
     def _memory(self, found: Prediction, strategy: Strategy) -> RankMemory:
         """By what `check` says of a strategy, too."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from swapconf.timing.timing import Program
 from swapconf.trace.columns import Ints
+from swapconf.upstream.launch_orders import Order
 from swapconf.whatif.prediction import Prediction
 
 
@@ -64,10 +65,12 @@ class Waits:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ordered:
-    """Of one rank, in the order of its own launches. ``mapped_bytes``: see `with_fragments_bytes`."""
+    """Of one rank, in the order of its own launches. ``mapped_bytes``: see `with_fragments_bytes`. ``order``: that of
+    the run where the graph does not tell its own."""
 
     memory: RankMemory
     mapped_bytes: int
+    order: Order = Order.MINDSPORE
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from swapconf.memory.trace_lifetimes import of_parameter
+from swapconf.models.cells import EXPERTS
 from swapconf.trace.columns import Flags, Ints, Reads
 from swapconf.trace.lifetimes import Category
 from swapconf.trace.trace import POINT_TO_POINT, Block, Task
-from swapconf.whatif.laid_out import EXPERTS
 
 
 def take_in(layer: Ints, cell: list[str], backward: Flags, reads: Reads, maker: Ints) -> None:

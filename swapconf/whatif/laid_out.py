@@ -13,6 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
+from swapconf.models.cells import CORE_ATTENTION, EXPERTS, PREDICTED_LAYER
 from swapconf.trace.blocks import ranges
 from swapconf.trace.columns import Flags, Ints, Kernels, LayerRows, Reads
 from swapconf.trace.lifetimes import Lifetimes
@@ -25,9 +26,7 @@ GRADIENT_VIEW = "TransposeExtView"  # of a weight of experts, measured with Mind
 SPLITS = frozenset({"Split", "SplitWithSize"})
 ADD_AND_NORM = "AddRmsNorm"  # what MindSpore makes of an Add that an RmsNorm reads
 DISPATCH = "AlltoAllV"  # of tokens to experts and back, in the code of the model (measured with MindSpore 2.9.0)
-EXPERTS = "experts"  # the cell of experts in an MLP
-_TAKING = ".core_attention"  # the end of the path of the cell that is handed query, key and value
-PREDICTING = "transformer_layer"  # the decoder layer in a layer for multi-token prediction
+_TAKING = f".{CORE_ATTENTION}"
 IN_PLACE = "Inplace"  # how primitives begin that write what they read
 SUM = 2  # which of its outputs the Add would have
 
@@ -151,7 +150,7 @@ class LaidOut:
         """[kernels] which of some cells each stands in, or serves by its name; what is in none counts for the first.
         The layer in one for multi-token prediction has the same cells a level deeper."""
         if cells not in self._places:
-            deeper = {f"{PREDICTING}.{cell}": turn for turn, cell in enumerate(cells)}
+            deeper = {f"{PREDICTED_LAYER}.{cell}": turn for turn, cell in enumerate(cells)}
             place = {cell: turn for turn, cell in enumerate(cells)} | deeper
             self._places[cells] = np.array([place.get(one, 0) for one in self.kernels.cell])
         return self._places[cells]

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from swapconf.models.cells import FIRST_LINEAR, MLP, MORPHED
 from swapconf.models.network import Network
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.sites import Sites
 
-_MORPH = ".morphed_forward"  # the operator of a Linear of mcore, whose function has a Reshape at its end
+_MORPH = f".{MORPHED}"
 _ENDS = ("Cast", "MatMul")  # what that Reshape reads
-_FIRST = "mlp.linear_fc1"
+_FIRST = f"{MLP}.{FIRST_LINEAR}"
 
 
 def merged_views(baseline: Baseline, sites: Sites, network: Network) -> frozenset[int]:

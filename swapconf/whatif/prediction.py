@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swapconf.trace.lifetimes import Lifetimes, Usage, usage
+from swapconf.upstream.launch_orders import Order
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,12 +56,13 @@ class Moves:
 @dataclass(frozen=True, kw_only=True)
 class Prediction:
     """``device``: every device block. ``recomputed``: how many kernels each training step runs again, views aside.
-    ``steps``: how many training steps the timeline holds."""
+    ``steps``: how many training steps the timeline holds. ``order``: in which kernels are launched on it."""
 
     device: Lifetimes
     moves: Moves
     recomputed: int
     steps: int
+    order: Order = Order.RUN
 
     @property
     def used_peak_bytes(self) -> int:

@@ -9,6 +9,7 @@ from itertools import pairwise
 import numpy as np
 
 from swapconf.memory.trace_lifetimes import lifetimes
+from swapconf.models.cells import EXPERTS
 from swapconf.trace.columns import FUSED, Flags, Ints, Kernels, LayerRows, Reads
 from swapconf.trace.launch_graph import DEPEND, NO_NODE, STATE, LaunchGraph
 from swapconf.trace.lifetimes import NEVER, TICKS, Lifetimes
@@ -17,7 +18,7 @@ from swapconf.upstream.primitives import VIEWS
 from swapconf.upstream.scopes import EXTRA_BLOCK, GRADIENTS, InLayer, in_layer
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.homes import dispatched, states_read, weights_read
-from swapconf.whatif.laid_out import EXPERTS, GRADIENT_VIEW
+from swapconf.whatif.laid_out import GRADIENT_VIEW
 from swapconf.whatif.layer_passes import adopted, passes, rehomed
 from swapconf.whatif.streams import released
 from swapconf.words.phrases import phrase

@@ -36,6 +36,7 @@ from swapconf.whatif.prepare import prepare
 from swapconf.whatif.step_time import Clock, TimedStep
 from swapconf.whatif.sweep import Point, PointTime
 from swapconf.whatif.unfused import unfused, worth
+from swapconf.whatif.way import Source, Way
 from swapconf.words.findings import Finding, Origin, Severity
 from swapconf.words.phrases import joined, phrase
 from swapconf.words.units import show_bytes
@@ -61,8 +62,8 @@ class Times:
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """``placement``: where MindSpore's pool would put the predicted blocks. ``times``: None where no machine is
-    given."""
+    """``placement``: where MindSpore's pool would put the predicted blocks. ``way``: how the prediction was made.
+    ``times``: None where no machine is given."""
 
     prediction: Prediction
     placement: Placement
@@ -70,6 +71,7 @@ class Answer:
     safe_bytes: int
     entries: tuple[EntryTotal, ...]
     findings: tuple[Finding, ...]
+    way: Way
     times: Times | None = None
 
 
@@ -107,6 +109,7 @@ class Question:
         replayed = replay(trace, lifetimes(trace) if baseline.joined else baseline.blocks, self._told)
         self.pool = _asked(replayed.pool, self._told, run_record.pool_of(study.document.root.plain(), {}))
         inlined = inlined_otherwise(trace.folder, recorded, study, _making(study))
+        self.source = Source.of(trace, study, _making(study))
         self.findings = (
             *[_unrecorded(trace.folder)] * (not recorded),
             *([inlined] if inlined is not None else []),
@@ -160,6 +163,7 @@ class Question:
         entries = tuple(self._entry(whole, origin, text, without) for origin, text, without in _entries(self._config))
         return Answer(
             prediction=whole,
+            way=Way(whole.order, self.source),
             baseline_peak_bytes=self.baseline_peak_bytes,
             entries=entries,
             times=self._times(launched),

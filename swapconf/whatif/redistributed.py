@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from swapconf.models.cells import ACTIVATION, DENSE, ROUTER
 from swapconf.models.network import Network
 from swapconf.trace.columns import Flags
 from swapconf.trace.trace import POINT_TO_POINT
@@ -19,13 +20,11 @@ from swapconf.upstream.primitives import RESHAPE
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.laid_out import SPLITS
 from swapconf.whatif.merged_views import merged_views, morphs
-from swapconf.whatif.refined import ROUTER
 from swapconf.whatif.sites import Sites
 
 _STEPS = ("Concat", "StridedSlice", *SPLITS)  # of a change of layout, with communication and views
 _OF_ROUTER = ("AllGather", "Cast")  # what the Reshape reads that a router has itself, or that parallelism puts in
-_ACTIVATION = ".activation_func"
-_BEHIND_FLASH = ".dense"  # in GLM
+_ACTIVATION, _BEHIND_FLASH = f".{ACTIVATION}", f".{DENSE}"
 _FLASH, _NORM = "FlashAttentionScore", "norm"
 _MIRROR, _SHARDED = "_Mirror", "StepAllGather"  # adds up gradients, also for the parallel optimizer
 _LARGE = 16  # times a norm

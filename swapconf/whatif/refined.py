@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
+from swapconf.models.cells import ROUTER, ROUTER_DENSITY, ROUTER_SCALED
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.cell_primitives import CellPrimitives
 from swapconf.whatif.transposes import behind_experts, behind_flash, behind_view, one_of
-
-ROUTER = "router"
-_DENSITY, _SCALED = "div", "mul_dp"
 
 
 def refined(
@@ -61,7 +59,7 @@ def _of_density(baseline: Baseline, node: int, path: str, layer: CellPrimitives)
     """A router multiplies the density of its experts, which is never recomputed, by an operator of its own, and that is
     as little recomputed (measured: Qwen3 MoE)."""
     cell, _, name = path.rpartition(".")
-    density, scaled = layer.by_path.get(f"{cell}.{_DENSITY}"), f"{cell}.{_SCALED}"
+    density, scaled = layer.by_path.get(f"{cell}.{ROUTER_DENSITY}"), f"{cell}.{ROUTER_SCALED}"
     if name != "mul" or scaled not in layer.by_path or density is None or density.preset_recompute is not False:
         return path
     views = [face for face in baseline.reads.face[baseline.rows_of(node)].tolist() if baseline.views[face]]

@@ -9,6 +9,7 @@ import numpy as np
 
 from swapconf.decide.cover import runs_again_anyway
 from swapconf.decide.strategy import Keep, LayerStrategy, Recompute, Strategy
+from swapconf.models.cells import FIRST_LINEAR, MLP_NORM, SELF_ATTENTION
 from swapconf.models.network import Operator
 from swapconf.trace.columns import Flags, Ints
 from swapconf.upstream.primitives import MAKE_SEVERAL, NORM, RESHAPE
@@ -16,11 +17,9 @@ from swapconf.upstream.scopes import descends
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.sites import Sites
 
-_FIRST_OF_MLP = "linear_fc1.reshape"
+_FIRST_OF_MLP = f"{FIRST_LINEAR}.reshape"
 _READS_FIRST = "reshape"  # of the MLP itself, what its first Linear makes
-_NEXT_NORM = "pre_mlp_layernorm"
 _NEED_NO_VALUE = ("Add", "AddExt", "Cast", "Concat")  # their gradients, of what they read
-_ATTENTION = "self_attention"
 _SUMMED = "AllReduce"
 _TAKE_TUPLES = ("AddN", "Concat", "Stack", "StackExt")
 
@@ -182,7 +181,7 @@ def on_device(baseline: Baseline, sites: Sites, actions: SiteActions) -> Flags:
     found |= _viewed_by_left_out(baseline, sites, actions)
     handed = actions.handed_on[sites.of_node][reads.face] & (reads.face >= 0)
     for reader, face in zip(reads.kernel[handed].tolist(), reads.face[handed].tolist(), strict=True):
-        found[face] |= not kernels.backward[reader] and kernels.cell[reader].endswith(_NEXT_NORM)
+        found[face] |= not kernels.backward[reader] and kernels.cell[reader].endswith(MLP_NORM)
     return found & (baseline.num_made <= 1)
 
 
@@ -308,7 +307,7 @@ def _casts_known(baseline: Baseline, sites: Sites, actions: SiteActions) -> Flag
         kept = (at[name[0]] for name in behind if name not in actions.left_out)
         found |= of_casts & (kernels.layer > max(kept, default=-1))
     if not baseline.is_accumulated:
-        attentions = [number for number, cell in enumerate(actions.cells) if cell.endswith(_ATTENTION)]
+        attentions = [number for number, cell in enumerate(actions.cells) if cell.endswith(SELF_ATTENTION)]
         again = np.isin(actions.cell[sites.of_node], attentions)
         found |= of_casts & (kernels.layer >= kernels.layer[again].max(initial=0))
     return np.asarray(found)

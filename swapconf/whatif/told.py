@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from swapconf.decide.strategy import Strategy
+from swapconf.models.cells import INPUT_NORM
 from swapconf.trace.columns import Flags
 from swapconf.upstream.scopes import descends
 from swapconf.whatif.site_actions import SiteActions
 from swapconf.whatif.sites import Sites
 
-_TRANSPOSE, _BEGIN = "Transpose", "input_layernorm"
+_TRANSPOSE = "Transpose"
 _READ_PARAMETERS = ("Dense", "GroupedMatmul", "MatMul", "RmsNorm")
 
 
@@ -21,7 +22,7 @@ def celled_layers(actions: SiteActions, strategy: Strategy) -> dict[str, bool]:
     for layer, roots in actions.roots.items():
         for root in roots & set(actions.cells):
             if any(one.type in _READ_PARAMETERS and descends(one.path, {root}) for one in operators[layer]):
-                found[layer] = found.get(layer, False) or root != _BEGIN
+                found[layer] = found.get(layer, False) or root != INPUT_NORM
     return found
 
 

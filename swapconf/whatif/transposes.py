@@ -12,16 +12,14 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
+from swapconf.models.cells import EXPERTS, KEY_AND_VALUE, ROTARY
 from swapconf.models.network import Operator
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.baseline import Baseline
-from swapconf.whatif.laid_out import EXPERTS
 
 _PLAIN, _BACK, _KEY = "transpose", "_back", "kv_"
 _ALL = tuple(key + _PLAIN + back for key in ("", _KEY) for back in ("", _BACK))
-_KEYS = ("wk", "wv")
 _SPLIT, _KEY_OF_SPLIT = "SplitWithSize", 1
-_ROTARY = "apply_rotary"
 _FLASH = "FlashAttentionScore"
 _FAR = 60  # nodes
 
@@ -72,7 +70,7 @@ def one_of(baseline: Baseline, node: int, path: str, known: Mapping[str, Operato
     kernels, is_back = baseline.kernels, False
     near, seen = [node], {node}
     for one in near:  # grows
-        is_back |= _ROTARY in kernels.cell[one]
+        is_back |= ROTARY in kernels.cell[one]
         is_key = _is_key(baseline, one, kernels.cell[node])
         if is_key is not None:
             return f"{cell}.{_KEY if is_key else ''}{_PLAIN}{_BACK if is_back else ''}"
@@ -87,7 +85,7 @@ def one_of(baseline: Baseline, node: int, path: str, known: Mapping[str, Operato
 def _is_key(baseline: Baseline, node: int, cell: str) -> bool | None:
     """Of the product of a Linear, or what reads a piece into which a cell splits query, key and value; else None."""
     if baseline.kernels.primitive[node] == "MatMul":
-        return baseline.kernels.cell[node].rpartition(".")[2] in _KEYS
+        return baseline.kernels.cell[node].rpartition(".")[2] in KEY_AND_VALUE
     for block in baseline.reads.block[baseline.rows_of(node)].tolist():
         maker = int(baseline.maker[block])
         if maker >= 0 and baseline.kernels.primitive[maker] == _SPLIT and baseline.kernels.cell[maker] == cell:

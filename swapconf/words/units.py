@@ -68,3 +68,29 @@ def runs(numbers: Iterable[int]) -> list[str]:
     ordered = enumerate(sorted(set(numbers)))
     found = [[number for _, number in run] for _, run in groupby(ordered, lambda item: item[1] - item[0])]
     return [str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in found]
+
+
+class Span(NamedTuple):
+    """The numbers from ``first`` to ``last``, of which each ``step``-th counts."""
+
+    first: int
+    last: int
+    step: int = 1
+
+
+def spans(numbers: Iterable[int]) -> list[Span]:
+    """Each number once, in as few ranges and strides as they follow each other in, a stride of three numbers or more:
+    ``[0, 2, 4, 5, 6]`` -> 0 to 4 by 2, 5 to 6."""
+    left = sorted(set(numbers))
+    found = []
+    while left:
+        step = left[1] - left[0] if len(left) > 1 else 1
+        count = next((place for place in range(1, len(left)) if left[place] != left[0] + place * step), len(left))
+        if step > 1 and count < _STRIDE:
+            step, count = 1, 1
+        found.append(Span(left[0], left[count - 1], step))
+        left = left[count:]
+    return found
+
+
+_STRIDE = 3  # numbers: of two nobody would say that they are every other one

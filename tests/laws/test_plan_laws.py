@@ -17,10 +17,12 @@ from swapconf.decide.expand import expand
 from swapconf.models.network import Network
 from swapconf.plan.judge import NOISE, Judge
 from swapconf.plan.limits import Limits
-from swapconf.plan.modes import KEEP, RECOMPUTED, Atom, Mode, Plan, config_of, entries, fitted, uniform
+from swapconf.plan.modes import KEEP, RECOMPUTED, Atom, Mode, Plan, config_of, entries, fitted, num_ranges, uniform
 from swapconf.plan.planned import Planned, Verdict, needed_bytes, plan
+from swapconf.plan.regular import HARDLY, words
 from swapconf.upstream.facts import Versions
 from swapconf.words.findings import has_errors
+from swapconf.words.units import runs, spans
 from tests.helpers import RECORDED_WITH
 from tests.laws.strategies import networks
 from tests.unit.networks import config
@@ -116,6 +118,29 @@ def test_a_larger_budget_is_never_slower_on_a_real_trace_whoever_is_asked(shares
     ]
     assert len(steps) > 4
     assert all(more <= (1 + NOISE) * less for less, more in itertools.pairwise(steps))
+
+
+@given(judges, shares)
+@FEW
+def test_regular_layers_never_break_the_budget_hardly_cost_and_are_said_in_no_more_ranges(
+    judge: Judge | str, share: float
+) -> None:
+    found = planned(judge, share)
+    if found.fastest is None or not found.fastest.fits:
+        return
+    fastest, chosen, base = found.fastest, found.chosen, found.judge.base
+    assert chosen.fits
+    assert chosen.found.step_us <= (1 + HARDLY) * fastest.found.step_us
+    assert num_ranges(chosen.plan, base) <= num_ranges(fastest.plan, base)
+    assert words(found.judge, chosen.plan) <= words(found.judge, fastest.plan)
+
+
+@given(st.sets(st.integers(0, 60)))
+def test_spans_are_the_numbers_each_once_in_no_more_pieces_than_there_are_runs(numbers: set[int]) -> None:
+    found = spans(numbers)
+    assert [number for first, last, step in found for number in range(first, last + 1, step)] == sorted(numbers)
+    assert all(step == 1 or last - first >= 2 * step for first, last, step in found)
+    assert len(found) <= len(runs(numbers))
 
 
 @given(judges, shares)

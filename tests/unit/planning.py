@@ -16,9 +16,12 @@ from swapconf.study.study import Study
 from swapconf.timing import hardware
 from swapconf.timing.cost import Known, Machine
 from swapconf.upstream.facts import Versions
+from swapconf.upstream.launch_orders import Order
+from swapconf.upstream.primitives import FUSED_LEVEL
 from swapconf.whatif.evaluate import Evaluator
 from swapconf.whatif.evaluation import Evaluation, RankMemory
 from swapconf.whatif.layer_share import LayerShare
+from swapconf.whatif.way import Source, Way
 from tests.helpers import TRACES, study_of
 from tests.unit.networks import config, network
 
@@ -163,6 +166,11 @@ class MadeUp:
     def step(self, config: Config, keys: Sequence[Hashable], machine: int = 0) -> Known:
         found_us = self.evaluate(config, keys, machine).step_us
         return Known(us=found_us, low_us=found_us, high_us=found_us, share={})
+
+    def ways(self, keys: Sequence[Hashable]) -> tuple[Way, ...]:
+        """With fused kernels, of which MindSpore's own order is not known."""
+        source = Source(mindspore="2.9.0", level=FUSED_LEVEL, has_graph=False, is_grown=False, making="")
+        return (Way(Order.RUN, source),) * len(keys)
 
     def order(self, config: Config, keys: Sequence[Hashable]) -> None:
         self.ordered |= set(enumerate(keys))

@@ -44,6 +44,10 @@ def test_a_plan_fits_its_budget_and_is_not_slower_than_what_is_simple(config: Pa
     assert found["needed_bytes"] <= 322 << 20
     simple = [item["step_us_slower_link"] for item in found["simple"] if item["fits"]]
     assert simple
+    assert found["ranges"] <= found["ranges_of_fastest"]
+    assert found["ranges_cost"] <= 0.003
+    assert [way["order"] for way in found["order_of_launches"]] == ["run"]
+    assert found["order_of_launches"][0]["told"] in found["origin"]
     step = found["step_us"]
     assert step["plan_slower_link"] <= min(simple) * 1.001
     assert 0.5 * step["plan"] < step["plan_low"] < step["plan"] < step["plan_high"] < 2 * step["plan"]

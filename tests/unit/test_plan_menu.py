@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from swapconf.plan.menu import Tried, front, menu
-from swapconf.plan.modes import KEEP, RECOMPUTED, Atom, Mode, num_rows, uniform
+from swapconf.plan.modes import KEEP, RECOMPUTED, Atom, Mode, num_ranges, uniform
 from swapconf.whatif.evaluation import Evaluation, RankMemory
+from tests.unit.networks import config
 from tests.unit.planning import made_up_judge, real_judge
 
 ONE: Mode = frozenset({Atom("recompute", "attention")})
@@ -75,8 +76,8 @@ def test_no_more_is_asked_for_than_allowed() -> None:
     assert judge.asked - before <= 30
 
 
-def test_rows_of_layers_are_counted_for_each_entry_and_all_layers_are_none() -> None:
+def test_ranges_of_layers_are_counted_for_each_entry_and_all_layers_are_none() -> None:
     first, second = Atom("swap", "attention", 2), Atom("recompute", "")
-    assert num_rows((KEEP, KEEP)) == 0
-    assert num_rows((frozenset({first}), frozenset({first}))) == 0
-    assert num_rows((frozenset({first}), KEEP, frozenset({first, second}))) == 3
+    assert num_ranges((KEEP, KEEP), config(2)) == 0
+    assert num_ranges((frozenset({first}), frozenset({first})), config(2)) == 0
+    assert num_ranges((frozenset({first}), KEEP, frozenset({first, second})), config(3)) == 3

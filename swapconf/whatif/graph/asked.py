@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from swapconf.models.cells import RETURN_TUPLES
 from swapconf.models.network import LayerTemplate
 from swapconf.trace.columns import Ints
 from swapconf.trace.trace import POINT_TO_POINT
@@ -22,18 +23,7 @@ from swapconf.whatif.predict import LaunchPlan
 from swapconf.whatif.swap import Windows
 
 NO_CELL = -1
-# ends of the classes of mcore whose ``construct`` returns a tuple (mindformers 1.9.0, parallel_core/training_graph)
-_RETURN_TUPLES = (
-    "ParallelLinear",
-    "SelfAttention",
-    "MLP",
-    "MLPInterleaved",
-    "MoELayer",
-    "Router",
-    "TransformerLayer",
-    "PredictionLayer",
-)
-_LAYERS = _RETURN_TUPLES[-2:]
+_LAYERS = RETURN_TUPLES[-2:]
 ASSIGNS = "Assign"  # or AssignAdd
 
 
@@ -103,7 +93,7 @@ class Asked:
         """Whether the recomputed cell of a part does."""
         template = self._template(part)
         is_mcore = template is not None and template.cell.endswith(_LAYERS)
-        return is_mcore and (self.type_of(part) == "" or self.type_of(part).endswith(_RETURN_TUPLES))
+        return is_mcore and (self.type_of(part) == "" or self.type_of(part).endswith(RETURN_TUPLES))
 
     def type_of(self, part: Part) -> str:
         """The class of the recomputed cell of a part; none for a layer, and of what the catalog does not know."""

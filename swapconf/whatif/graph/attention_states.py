@@ -12,14 +12,14 @@ from typing import Protocol
 
 import numpy as np
 
+from swapconf.models.cells import KEY_NORM, MLP, MLP_NORM, PROJECTION, QUERY_NORM, SELF_ATTENTION
 from swapconf.trace.launch_graph import DEPEND, ITEM, LOAD, NO_NODE, STATE, TUPLE
 from swapconf.upstream.scopes import descends
 from swapconf.whatif.graph.asked import NO_CELL, Asked
 from swapconf.whatif.graph.nodes import Nodes
 
-_ATTENTION = "self_attention"
-_NORMS, _SPLIT, _PROJECTION = ("q_layernorm", "k_layernorm"), "SplitWithSize", "linear_proj"
-_BEHIND = ("pre_mlp_layernorm", "mlp")  # cells behind query, key and value
+_NORMS, _SPLIT = (QUERY_NORM, KEY_NORM), "SplitWithSize"
+_BEHIND = (MLP_NORM, MLP)  # cells behind query, key and value
 
 
 class States(Protocol):
@@ -65,7 +65,7 @@ class AttentionStates:
                 for load, home in free[number]:
                     if not is_called or self.states.reading[load][1] < since:
                         self.states.set(load, self._state_before(load))
-                    elif home.startswith(_BEHIND) or (home.endswith(_PROJECTION) and not self._is_inside(number)):
+                    elif home.startswith(_BEHIND) or (home.endswith(PROJECTION) and not self._is_inside(number)):
                         self.states.set(load, behind)
                     elif last != NO_NODE:
                         self.states.set(load, last)
@@ -115,4 +115,4 @@ class AttentionStates:
     def _is_inside(self, number: int) -> bool:
         """The attention of a pass is recomputed."""
         layer = self.asked.prepared.baseline.layer_of(number)
-        return descends(_ATTENTION, set(self.asked.plan.marks.actions.roots.get(layer, ())))
+        return descends(SELF_ATTENTION, set(self.asked.plan.marks.actions.roots.get(layer, ())))

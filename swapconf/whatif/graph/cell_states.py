@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from swapconf.models.cells import FIRST_LINEAR, LATENT_ATTENTION, LINEARS, MLP, OUTPUT_LAYER
 from swapconf.trace.launch_graph import DEPEND, LOAD, NO_NODE, STATE, TUPLE
 from swapconf.whatif.graph.asked import ASSIGNS, NO_CELL, Asked, Part
 from swapconf.whatif.graph.attached import attached, attached_kernels
@@ -28,9 +29,7 @@ from swapconf.whatif.graph.nodes import COPY, Nodes
 from swapconf.whatif.graph.stage_ends import ends_in_loss
 
 _NOTHING_BEFORE = -1
-_EMBEDDING, _NETWORK, _LINEARS = "Embedding", "mlp", ("linear_", "eh_proj")
-_LATENT = "MLASelfAttention"
-_OUTPUT, _FIRST = "/output_layer-", "linear_fc1"
+_EMBEDDING, _OUTPUT = "Embedding", f"/{OUTPUT_LAYER}-"
 _WRITES = (ASSIGNS, _EMBEDDING)  # tokens of experts; the norms of what it reads
 
 
@@ -149,11 +148,11 @@ class CellStates:
             reads = any(map(self._loads, kernels)) and self._effects.isdisjoint(kernels)
             names = self.asked.plan.marks.actions.cells[cell].split(".")
             is_handed = self.asked.returns_tuple(Part(number, cell)) and not _is_linear(names[-1])
-            is_handed &= not (_NETWORK in names and self.has_loss)
+            is_handed &= not (MLP in names and self.has_loss)
             if len(busy) and reads and is_handed:
                 batch, last = self.asked.run.batch_of_pass.get(number), int(busy[-1])
                 is_layer = self.asked.plan.marks.actions.cells[cell] == ""
-                is_attention = self.asked.type_of(Part(number, cell)).endswith(_LATENT)
+                is_attention = self.asked.type_of(Part(number, cell)).endswith(LATENT_ATTENTION)
                 if (
                     (is_layer and (self._returns_last_state or self._is_followed(number)))
                     or (is_attention and self._returns_last_state)
@@ -271,4 +270,4 @@ class CellStates:
 def _is_linear(name: str) -> bool:
     """For which nothing waits: not the first of a feed-forward network (measured: DeepSeek-V3, in a stage in front of
     experts)."""
-    return name.startswith(_LINEARS) and name != _FIRST
+    return name.startswith(LINEARS) and name != FIRST_LINEAR

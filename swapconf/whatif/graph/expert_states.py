@@ -15,11 +15,11 @@ from typing import Protocol
 
 import numpy as np
 
+from swapconf.models.cells import EXPERTS
 from swapconf.trace.launch_graph import LOAD, NO_NODE, STATE, TUPLE
 from swapconf.whatif.graph.asked import NO_CELL, Asked, Part
 from swapconf.whatif.graph.inside import is_in
 from swapconf.whatif.graph.nodes import Nodes
-from swapconf.whatif.laid_out import EXPERTS
 
 _PRODUCT = "GroupedMatmul"
 _WEIGHT = 1  # among the inputs of a product

@@ -16,6 +16,19 @@ from functools import cached_property
 
 import numpy as np
 
+from swapconf.models.cells import (
+    EXPERTS,
+    FIRST_LINEAR,
+    KEY_VALUE_UP,
+    MLP,
+    MLP_NORM,
+    PROJECTION,
+    QKV,
+    QUERY_NORM,
+    SECOND_LINEAR,
+    SELF_ATTENTION,
+    SHARED_EXPERTS,
+)
 from swapconf.trace.launch_graph import DEPEND, ITEM, LOAD, NO_NODE, STATE, TUPLE
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.communicated import views_left_out
@@ -26,13 +39,14 @@ from swapconf.whatif.graph.nodes import COPY, Nodes
 from swapconf.whatif.graph.stage_ends import begins_stage
 from swapconf.whatif.graph.ties import Ties
 
-_ATTENTION, _NORM, _SPLIT = "self_attention", "q_layernorm", "SplitWithSize"
-_LAST_CELLS = ("mlp.shared_experts", "mlp.experts", "mlp.linear_fc2")  # the first of these that a layer has
-_NOT_AWAITED = ("linear_proj", "linear_kv_up_proj")  # no state is behind what these read, ...
-_NOT_AWAITED_BY_EXPERTS = (*_NOT_AWAITED, "pre_mlp_layernorm")  # ... nor, with experts, this
-_PRODUCTS = ("linear_fc1", "linear_fc2")
-_BEHIND, _NETWORK = ("linear_proj", "pre_mlp_layernorm"), "mlp"  # cells behind query, key and value
-_PRODUCT, _QKV = "MatMul", "linear_qkv"
+_SPLIT = "SplitWithSize"
+# the first of these that a layer has
+_LAST_CELLS = tuple(f"{MLP}.{cell}" for cell in (SHARED_EXPERTS, EXPERTS, SECOND_LINEAR))
+_NOT_AWAITED = (PROJECTION, KEY_VALUE_UP)  # no state is behind what these read, ...
+_NOT_AWAITED_BY_EXPERTS = (*_NOT_AWAITED, MLP_NORM)  # ... nor, with experts, this
+_PRODUCTS = (FIRST_LINEAR, SECOND_LINEAR)
+_BEHIND = (PROJECTION, MLP_NORM)  # cells behind query, key and value
+_PRODUCT = "MatMul"
 
 
 @dataclass
@@ -68,7 +82,7 @@ class InnerStates:
         graph, source = self.asked.run.graph, self.asked.run.source(value)[0]
         if self._is_of_left_out(source, kernel, part) or self._is_of_attention(source, part):
             return self.nodes.tied(seen, self._called(kernel, barrier, part))
-        if _ATTENTION not in self.asked.home(self.asked.run.kernel_of[source]):
+        if SELF_ATTENTION not in self.asked.home(self.asked.run.kernel_of[source]):
             return seen
         if self._is_handed_out(source, part) and not self._reads_again(source):
             return self.nodes.tied(seen, self._called(kernel, barrier, part))
@@ -120,9 +134,9 @@ class InnerStates:
         made, asked = self.asked.run.kernel_of.get(source, -1), self.asked
         if part.cell == NO_CELL or made < 0 or asked.run.graph.primitive[source] != _SPLIT:
             return False
-        is_called = asked.is_whole(part) or asked.plan.marks.actions.cells[part.cell].endswith(_ATTENTION)
+        is_called = asked.is_whole(part) or asked.plan.marks.actions.cells[part.cell].endswith(SELF_ATTENTION)
         home = self.asked.home(made) if is_called and asked.is_under(part.cell, made) else ""
-        return home.endswith(_ATTENTION) and f"{home}.{_NORM}" not in self._homes
+        return home.endswith(SELF_ATTENTION) and f"{home}.{QUERY_NORM}" not in self._homes
 
     def _reads_again(self, node: int) -> bool:
         run = self.asked.run
@@ -141,7 +155,9 @@ class InnerStates:
         if part.cell == NO_CELL or made < 0 or made in asked.again or not (asked.is_mcore and run.is_inlined):
             return False
         home, _, cell = asked.home(made).rpartition(".")
-        is_product = baseline.kernels.primitive[made] == _PRODUCT and cell == _QKV and f"{home}.{_NORM}" in self._homes
+        is_product = (
+            baseline.kernels.primitive[made] == _PRODUCT and cell == QKV and f"{home}.{QUERY_NORM}" in self._homes
+        )
         return is_product and asked.is_under(part.cell, made)
 
     def _is_of_left_out(self, view: int, kernel: int, part: Part) -> bool:
@@ -245,7 +261,7 @@ class InnerStates:
     def _is_network(self, part: Part) -> bool:
         """Of experts; of one without only where its layer is recomputed as a whole."""
         cell = self.asked.plan.marks.actions.cells[part.cell] if part.cell != NO_CELL else ""
-        is_one = cell.rpartition(".")[2] == _NETWORK and self.asked.returns_tuple(part)
+        is_one = cell.rpartition(".")[2] == MLP and self.asked.returns_tuple(part)
         return is_one and self._last_cell(part) != _LAST_CELLS[-1]
 
     def _last_cell(self, part: Part) -> str:
@@ -275,4 +291,4 @@ class InnerStates:
 
 
 def _is_behind(home: str) -> bool:
-    return home.endswith(_BEHIND) or home.startswith(_NETWORK)
+    return home.endswith(_BEHIND) or home.startswith(MLP)

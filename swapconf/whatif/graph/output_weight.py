@@ -11,19 +11,20 @@ from collections import defaultdict
 
 import numpy as np
 
+from swapconf.models.cells import FINAL_NORM
 from swapconf.trace.launch_graph import NO_NODE
 from swapconf.upstream.primitives import NORM
 from swapconf.whatif.graph.asked import NO_CELL, Asked
 from swapconf.whatif.graph.nodes import Nodes
 
-_NORM, _CAST = "final_layernorm", "Cast"
+_CAST = "Cast"
 
 
 def read_twice(asked: Asked, nodes: Nodes) -> list[tuple[int, int]]:
     """Casts of copies of the weight, as nodes: one that stays, and one that is like it."""
     run, kernels = asked.run, asked.prepared.baseline.kernels
     called = sum(
-        kernels.cell[kernel] == _NORM and kernels.primitive[kernel] == NORM and kernels.layer[kernel] >= 0
+        kernels.cell[kernel] == FINAL_NORM and kernels.primitive[kernel] == NORM and kernels.layer[kernel] >= 0
         for kernel in asked.again
         if asked.root[kernel] != NO_CELL
     )

@@ -17,6 +17,7 @@ from swapconf.memory.trace_lifetimes import layer_of, scope_of_layer
 from swapconf.trace.columns import Ints
 from swapconf.trace.launch_graph import NO_NODE, LaunchGraph
 from swapconf.trace.lifetimes import CATEGORIES, NEVER, TICKS, Category, Lifetimes
+from swapconf.upstream.launch_orders import Order
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.bound import safe_peak_bytes
 from swapconf.whatif.graph.asked import Asked
@@ -110,7 +111,9 @@ class _Predicted:
         steps = self.prepared.baseline.steps
         primitive = self.graph.nodes.primitive
         again = sum(node in self.graph.again and primitive[node] not in VIEWS for node in self.lived.order)
-        return Prediction(device=self._device(), moves=self._moves(), recomputed=again, steps=steps)
+        return Prediction(
+            device=self._device(), moves=self._moves(), recomputed=again, steps=steps, order=Order.MINDSPORE
+        )
 
     @property
     def _length(self) -> int:

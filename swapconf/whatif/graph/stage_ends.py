@@ -3,9 +3,10 @@ end in the loss."""
 
 from __future__ import annotations
 
+from swapconf.models.cells import INPUT_NORM, PROJECTION, SELF_ATTENTION
 from swapconf.whatif.graph.asked import NO_CELL, Asked, Part
 
-_BEGIN, _BEHIND = ("input_layernorm", "self_attention"), "linear_proj"
+_BEGIN = (INPUT_NORM, SELF_ATTENTION)
 
 
 def begins_stage(asked: Asked, part: Part) -> bool:
@@ -16,7 +17,7 @@ def begins_stage(asked: Asked, part: Part) -> bool:
     if part.passing != batch[0] or baseline.layer_of(part.passing) == first:
         return False
     path = asked.plan.marks.actions.cells[part.cell] if part.cell != NO_CELL else ""
-    return path == "" or (path.startswith(_BEGIN) and not path.endswith(_BEHIND))
+    return path == "" or (path.startswith(_BEGIN) and not path.endswith(PROJECTION))
 
 
 def ends_in_loss(asked: Asked, batch: int) -> bool:

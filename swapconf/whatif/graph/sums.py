@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from swapconf.models.cells import EXPERTS, MLP
 from swapconf.whatif.graph.asked import Asked
 from swapconf.whatif.graph.nodes import Nodes
 
-_SUM, _NETWORK, _EXPERTS = "AddN", ".mlp", ".experts"
+_SUM, _NETWORK, _EXPERTS = "AddN", f".{MLP}", f".{EXPERTS}"
 
 
 def turn_sums_of_experts(asked: Asked, nodes: Nodes) -> None:
