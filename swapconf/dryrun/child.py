@@ -15,6 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from swapconf.config.cluster import Cluster
 from swapconf.config.config import Dialect
 from swapconf.dryrun import board, came_to, last_graph, memory_log
 from swapconf.dryrun.adapted import adapted, code_folders, digests
@@ -182,6 +183,20 @@ def _place(order: RankOrder, part: str) -> Iterator[Path]:
         yield Path(folder)
 
 
+def _shared_out(cluster: Cluster) -> dict[str, Any]:
+    degrees = (
+        ("tensor_parallel", cluster.model_parallel),
+        ("context_parallel", cluster.context_parallel),
+        ("pipeline_parallel", cluster.num_stages),
+        ("expert_parallel", cluster.expert_parallel),
+    )
+    return {
+        "shards": cluster.data_parallel,
+        "layout": ", ".join(f"{name} {degree}" for name, degree in degrees if degree > 1),
+        "even_experts": cluster.expert_parallel,
+    }
+
+
 def _ran(blank: RankReport, order: RankOrder, study: Study, folder: Folder, finished: Finished) -> Ran:
     log = memory_log.read(folder.log)
     free = shutil.disk_usage(folder.path).free
@@ -196,7 +211,7 @@ def _ran(blank: RankReport, order: RankOrder, study: Study, folder: Folder, fini
         hyper_parallel=came_to.hyper_parallel(folder),
         as_parallel=order.as_parallel and study.config.dialect is Dialect.PYNATIVE,
         launch_blocking=order.launch_blocking,
-        shards=cluster_of(order.document).data_parallel if study.config.dialect is Dialect.PYNATIVE else 1,
+        **(_shared_out(cluster_of(order.document)) if study.config.dialect is Dialect.PYNATIVE else {}),
         outcome=RankOutcome.COMPILED if order.level == 0 else RankOutcome.COMPLETED,
     )
     if failure is not None:

@@ -31,8 +31,11 @@ def in_use() -> str:
 
 def install() -> None:
     """Make the modules of `modules.MODULES` importable. [mindspore]"""
+    from mindspore.ops.communication import set_comm_ops_inplace
+
     from swapconf.dryrun.pynative.hyper_parallel_stand_in.modules import modules
 
+    set_comm_ops_inplace(False)  # mindformers 2.1.0 counts on results that are tensors of their own
     for name, contents in modules().items():
         module = ModuleType(name, __doc__)
         module.__path__ = []
