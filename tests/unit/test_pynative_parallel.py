@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib.machinery import ModuleSpec
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from swapconf.config.cluster import Cluster
 from swapconf.config.yaml_document import parse
 from swapconf.dryrun.effect.effect import Effect, Launch
+from swapconf.dryrun.outcome import RankOutcome, RankReport, origin
 from swapconf.dryrun.pynative import refusals as refusing
 from swapconf.dryrun.pynative.compare_layers import compare_layers
 from swapconf.dryrun.pynative.even_experts import even_share
@@ -24,9 +26,11 @@ from swapconf.dryrun.pynative.hyper_parallel_stand_in.schedules import (
 )
 from swapconf.dryrun.pynative.refusals import refusals
 from swapconf.dryrun.rank_order import cluster_of, ranks_of
+from swapconf.dryrun.report_record import as_record
 from swapconf.study.study import Study, study_document
 from swapconf.upstream.facts import Versions
 from swapconf.upstream.scopes import Place
+from swapconf.whatif.pynative.shared_layers import shared_layers
 from swapconf.words.findings import Finding
 
 NEWER = Versions(mindspore="2.10.0", mindformers="2.1.0")
@@ -199,3 +203,19 @@ def test_layers_of_other_stages_are_not_missed() -> None:
         recomputed=tuple(Launch(Place(layer, ""), "MatMulExt") for layer in "23"),
     )
     assert compare_layers(study, effect) == []
+
+
+@pytest.mark.parametrize("key", ["tensor_parallel", "context_parallel", "pipeline_parallel", "expert_parallel"])
+def test_no_what_if_is_asked_of_layers_that_ranks_share(key: str) -> None:
+    assert f"with {key} 2 is not predicted yet" in shared_layers(studied(f"{key}: 2"))
+    assert not shared_layers(studied(f"{key}: 1"))
+
+
+def test_a_report_says_the_layout_and_how_tokens_were_spread() -> None:
+    report = RankReport(file="t.yaml", rank=0, stage=0, level=1, outcome=RankOutcome.COMPLETED, hyper_parallel="here")
+    assert not report.is_shared
+    shared = replace(report, layout="tensor_parallel 2, expert_parallel 4", even_experts=4)
+    assert shared.is_shared
+    assert "tensor_parallel 2, expert_parallel 4" in origin(shared)
+    assert "tokens spread evenly over the experts of 4 ranks" in origin(shared)
+    assert (as_record(shared)["layout"], as_record(shared)["even_experts"]) == (shared.layout, 4)

@@ -71,14 +71,14 @@ class PipelineStage:
         return output
 
     def send_output(self, micro: int) -> None:
-        for output in self.outputs[micro]:
-            distributed.isend(output, dst=self._rank_of(self.stage_index + 1), group=self.mesh.get_group()).wait()
+        """What receives its gradient has memory from here on, as on cards (docs/evidence/pynative.md, c8)."""
+        (output,) = self.outputs[micro]
+        self.gradients[micro] = mint.empty(tuple(output.shape), dtype=output.dtype, device="Ascend")
+        distributed.isend(output, dst=self._rank_of(self.stage_index + 1), group=self.mesh.get_group()).wait()
 
     def receive_gradient(self, micro: int) -> None:
-        (output,) = self.outputs[micro]
-        buffer = mint.empty(tuple(output.shape), dtype=output.dtype, device="Ascend")
-        self.gradients[micro] = buffer
-        distributed.irecv(buffer, src=self._rank_of(self.stage_index + 1), group=self.mesh.get_group()).wait()
+        source = self._rank_of(self.stage_index + 1)
+        distributed.irecv(self.gradients[micro], src=source, group=self.mesh.get_group()).wait()
 
     def backward(self, micro: int) -> None:
         outputs = self.outputs.pop(micro)
