@@ -15,8 +15,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from swapconf.config.cluster import Cluster
 from swapconf.config.config import Dialect
+from swapconf.config.nodes import Document
 from swapconf.dryrun import board, came_to, last_graph, memory_log
 from swapconf.dryrun.adapted import adapted, code_folders, digests
 from swapconf.dryrun.by_step import STEPS, by_step
@@ -183,8 +183,12 @@ def _place(order: RankOrder, part: str) -> Iterator[Path]:
         yield Path(folder)
 
 
-def _shared_out(cluster: Cluster) -> dict[str, Any]:
+def _shared_out(document: Document) -> dict[str, Any]:
+    cluster = cluster_of(document)
+    dense = document.entry_at("parallelism.dense_fsdp_shard_size")
+    size = dense.value.scalar if dense is not None else None
     degrees = (
+        ("dense_fsdp_shard_size", size if isinstance(size, int) and size < cluster.data_parallel else 1),
         ("tensor_parallel", cluster.model_parallel),
         ("context_parallel", cluster.context_parallel),
         ("pipeline_parallel", cluster.num_stages),
@@ -211,7 +215,7 @@ def _ran(blank: RankReport, order: RankOrder, study: Study, folder: Folder, fini
         hyper_parallel=came_to.hyper_parallel(folder),
         as_parallel=order.as_parallel and study.config.dialect is Dialect.PYNATIVE,
         launch_blocking=order.launch_blocking,
-        **(_shared_out(cluster_of(order.document)) if study.config.dialect is Dialect.PYNATIVE else {}),
+        **(_shared_out(order.document) if study.config.dialect is Dialect.PYNATIVE else {}),
         outcome=RankOutcome.COMPILED if order.level == 0 else RankOutcome.COMPLETED,
     )
     if failure is not None:
