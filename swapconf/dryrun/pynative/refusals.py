@@ -142,7 +142,7 @@ def told_of_all_cards(study: Study) -> Iterator[Finding]:
             study,
             f"parallelism.{_SHARDS}",
             phrase(
-                "-1 means all cards of the launch, which the YAML does not tell: one is simulated, with all parameters"
+                "-1 means all cards of the launch, which the YAML does not tell: here the parameters are not shared out"
             ),
             phrase("ask for as many as there will be: --set parallelism.data_parallel_shard=8"),
             Severity.NOTE,
