@@ -195,7 +195,7 @@ def _shared_out(document: Document) -> dict[str, Any]:
         ("expert_parallel", cluster.expert_parallel),
     )
     return {
-        "shards": cluster.data_parallel,
+        "shards": cluster.data_parallel * cluster.context_parallel,
         "layout": ", ".join(f"{name} {degree}" for name, degree in degrees if degree > 1),
         "even_experts": cluster.expert_parallel,
     }

@@ -204,8 +204,8 @@ class _Unit:
         if self._state is not _State.BEFORE_BACKWARD:
             _run.is_in_backward = True
             self._state = _State.BEFORE_BACKWARD
-            if self._is_sharded:  # given back after the forward pass, or after that of another micro-batch
-                self._gather(with_whole=False)
+            if self._is_sharded or self._is_copied_back:  # given back by itself, or with another micro-batch
+                self._gather()
             for unit in self.next_backward:
                 unit._prefetch(with_whole=False)
         return gradient
@@ -232,12 +232,11 @@ class _Unit:
     def _prefetch(self, *, with_whole: bool = True) -> None:
         self._start(with_whole=with_whole, is_async=True)
 
-    def _gather(self, *, with_whole: bool = True) -> None:
-        self._start(with_whole=with_whole, is_async=False)
-        for parameter in self._those(with_whole=with_whole):
+    def _gather(self) -> None:
+        self._start(with_whole=True, is_async=False)
+        for parameter in self._those(with_whole=True):
             parameter.gather()
-        self._is_sharded = False
-        self._is_copied_back = self._is_copied_back and not with_whole
+        self._is_sharded = self._is_copied_back = False
 
     def _start(self, *, with_whole: bool, is_async: bool) -> None:
         for parameter in self._those(with_whole=with_whole):

@@ -95,7 +95,7 @@ class Sharded:
         storage = self._gathered.untyped_storage()
         if storage.size() == 0:
             storage.resize_(self._gathered.numel() * self._gathered.itemsize)
-        if self.is_whole:
+        if self._ranks == 1:
             _copy(self._gathered, flat)
             return
         self._gathering = distributed.all_gather_into_tensor(
@@ -146,7 +146,10 @@ class Sharded:
             self._reduced = gradient
             self._reducing = distributed.all_reduce(gradient, group=self._groups.all, async_op=True)
             return
-        if self._dimension and self._ranks > 1:
+        if self._ranks == 1:
+            self._reduced = gradient
+            return
+        if self._dimension:
             gradient = mint.cat(mint.chunk(gradient, self._ranks, dim=self._dimension), dim=0)
         flat = gradient.view(-1)
         self._reduced = mint.empty((flat.numel() // self._ranks,), dtype=flat.dtype, device=_device(flat))
