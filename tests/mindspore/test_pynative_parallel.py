@@ -91,6 +91,20 @@ CASES: dict[str, tuple[str, int, tuple[str, ...]]] = {
     ),
 }
 PARALLEL = [case for case in CASES if case != "one card"]
+BLOCKING = ("parallelism.data_parallel_shard=2", "training.global_batch_size=2")
+ONE = (
+    *("tensor_parallel", "context_parallel", "pipeline_parallel", "expert_parallel"),
+    "pipeline_parallel_interleave_num",
+)
+CASES["shards"] = ("qwen3", 0, (*QWEN, *BLOCKING))
+CASES["degrees of one"] = (
+    "qwen3",
+    0,
+    (
+        *(*QWEN, *BLOCKING, "parallelism.dense_fsdp_shard_size=2", "parallelism.sequence_parallel=True"),
+        *(f"parallelism.{key}=1" for key in ONE),
+    ),
+)
 
 
 @cache
@@ -103,6 +117,7 @@ def dryrun(case: str) -> tuple[dict[str, Any], Trace, int]:
         [
             *command,
             *("--format", "json", "--keep", str(keep), "--ranks", str(rank)),
+            *["--launch-blocking"] * (case in ("shards", "degrees of one")),
             *(word for setting in settings for word in ("--set", setting)),
         ],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -164,6 +179,12 @@ def test_a_rank_holds_exactly_what_the_layout_leaves_of_weights_and_optimizer_st
     padding = 512  # MindSpore's, behind each tensor; norms, which tensor parallelism leaves whole, fit into it
     shares = [max(size - padding, 0) // parts + padding for size in sizes("one card", category)]
     assert sizes(case, category) == sorted(shares)
+
+
+def test_dimensions_of_one_rank_change_no_byte() -> None:
+    (_, without, _), (_, trace, _) = dryrun("shards"), dryrun("degrees of one")
+    for column in ("start", "end", "size_bytes"):
+        assert getattr(trace.blocks, column).tolist() == getattr(without.blocks, column).tolist()
 
 
 def test_a_stage_runs_its_layers_once_for_each_micro_batch_and_again_only_those_that_are_recomputed() -> None:
