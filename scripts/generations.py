@@ -528,8 +528,12 @@ def dry_run_cards(folder: Path, names: Sequence[str], *, is_written: bool) -> in
         make(place)
         variables = {**place.variables(), "PYTHONPATH": str(ROOT)}
         pynative_cards.run(
-            lambda settings, rank: pynative_runs.dryrun(
-                place.python, variables, pynative_cards.CONFIG, settings, "--ranks", str(rank)
+            lambda settings, rank, is_blocking: pynative_runs.dryrun(
+                place.python,
+                variables,
+                pynative_cards.CONFIG,
+                settings,
+                *("--ranks", str(rank), *["--launch-blocking"] * is_blocking),
             ),
             folder / "results" / CARDS,
             names,
