@@ -18,12 +18,12 @@ from swapconf.words.phrases import phrase
 
 RULE = "pynative-pipeline-model"
 DIALECTS = PYNATIVE
-_WITHOUT_STAGES = frozenset({"qwen3", "qwen3_moe", "glm4", "glm4_moe", "telechat3", "telechat3_moe"})
+WITHOUT_STAGES = frozenset({"qwen3", "qwen3_moe", "glm4", "glm4_moe", "telechat3", "telechat3_moe"})
 
 
 def check(case: Case) -> Iterator[Finding]:
     kind = case.config.model.section.get("model_type")
-    if case.config.pipeline.num_stages > 1 and kind in _WITHOUT_STAGES:
+    if case.config.pipeline.num_stages > 1 and kind in WITHOUT_STAGES:
         yield finding(
             RULE,
             Severity.ERROR,

@@ -2,8 +2,8 @@
 
 mindformers 2.0 trains in PyNative mode on hyper_parallel, which is on no package index. What one simulated rank needs
 of it is done here by MindSpore's own means, as its public source and documentation say: backward on tensors, activation
-checkpoint, swap, and parameters in shards (``fully_shard`` on a mesh of one dimension). All other names are there to be
-imported, and say so when they are used.
+checkpoint, swap, parameters in shards and copies of these, parts of tensors on ranks, attention over parts of sequences
+and stages of pipelines. All other names are there to be imported, and say so when they are used.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 What a stage receives is told to it by the one before, as an object that a simulated device does not transfer; here it
 is the hidden states of the part of a sequence that a rank has. Source: hyper_parallel of 2026,
 core/pipeline_parallel/stage.py and platform/mindspore/pipeline_parallel; mindformers 2.1.0,
-pynative/distributed/pipeline_parallel.py.
+pynative/distributed/pipeline_parallel.py. That source of September 2026 sums gradients of all micro-batches before it
+reduces them; here they are reduced with each, as it was before.
 """
 
 from __future__ import annotations
