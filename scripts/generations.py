@@ -26,6 +26,7 @@ from swapconf.words.units import show_bytes
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT / "scripts" / "evidence"))
 
+import pynative_cards  # noqa: E402
 import pynative_runs  # noqa: E402
 from evidence_page import opening  # noqa: E402
 
@@ -111,8 +112,8 @@ PAIRS = (
 )
 
 
-NATIVE = "pynative"
-NATIVE_PAIRS = (Pair("2.0.0", "2.10.0"), Pair("2.1.0", "2.10.0"))  # public runs are held against the last
+NATIVE, CARDS = "pynative", "cards"
+NATIVE_PAIRS = (Pair("2.0.0", "2.10.0"), Pair("2.1.0", "2.10.0"))
 
 
 class PairError(Exception):
@@ -519,6 +520,31 @@ def dry_run_native(folder: Path, *, is_written: bool, is_run: bool) -> int:
         return 1
 
 
+def dry_run_cards(folder: Path, names: Sequence[str], *, is_written: bool) -> int:
+    """Dry runs of public runs on cards, with the newest mindformers."""
+    folder.mkdir(parents=True, exist_ok=True)
+    place = Place(NATIVE_PAIRS[-1], folder)
+    try:
+        make(place)
+        variables = {**place.variables(), "PYTHONPATH": str(ROOT)}
+        pynative_cards.run(
+            lambda settings, rank, is_blocking: pynative_runs.dryrun(
+                place.python,
+                variables,
+                pynative_cards.CONFIG,
+                settings,
+                *("--ranks", str(rank), *["--launch-blocking"] * is_blocking),
+            ),
+            folder / "results" / CARDS,
+            names,
+            is_written=is_written,
+        )
+    except (PairError, RuntimeError, subprocess.TimeoutExpired) as error:
+        print(f"{CARDS}: {error}", file=sys.stderr, flush=True)
+        return 1
+    return 0
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="generations.sh")
     parser.add_argument("--folder", type=Path, default=kept_in())
@@ -528,6 +554,8 @@ def main() -> int:
     parser.add_argument("pairs", nargs="*", metavar="MINDFORMERS+MINDSPORE")
     options = parser.parse_args()
     folder = options.folder.resolve()
+    if options.pairs[:1] == [CARDS]:
+        return dry_run_cards(folder, options.pairs[1:], is_written=options.table)
     if options.pairs == [NATIVE]:
         return dry_run_native(folder, is_written=options.table, is_run=not options.install)
     chosen = [Pair(*name.split("+")) for name in options.pairs] or list(PAIRS)

@@ -14,8 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pynative_labels
-
 from swapconf.memory.replay import replay
 from swapconf.memory.trace_lifetimes import lifetimes
 from swapconf.trace import trace_folder
@@ -68,13 +66,13 @@ one by one before the forward and the backward pass of their unit and for the un
 back after both; gradients summed in 32 bits, each kept whole until the unit after it is through; what eight do not
 divide stays whole on each rank. So its public source says (MindSpore's part of it, of 2026, which is on no package
 index). Collectives are MindSpore's own, on the simulated rank. What the stand-in does not show: what hyper_parallel
-does otherwise than that source, copies of shards (HSDP), shards on the host, and parallel operators; these are refused
-at their line.
+does otherwise than that source, and shards on the host, which are refused at their line. Tensor, context and expert
+parallelism and pipelines are held against cards in [pynative-cards.md](pynative-cards.md).
 
 On one card each operator ends before Python goes on, so two runs of one YAML are the same; a real run may give memory
 back earlier, see [A dry run, and who ends it](../explanation/a-dry-run.md). On shards threads race as on cards: that is
-how rank 0 of the public runs is met, while the fullest of eight cards held up to 2.0 GiB more. So two runs may
-differ: Qwen3 with full recompute on eight ranks of 2.1.0 took 46,432,256 B once and 54,757,376 B another time.
+how rank 0 of [public runs](pynative-cards.md) is met, while the fullest of eight cards held up to 2.0 GiB more. So two
+runs may differ: Qwen3 with full recompute on eight ranks of 2.1.0 took 46,432,256 B once and 54,757,376 B another time.
 
 """
 
@@ -184,8 +182,7 @@ def table(on: Environment, rows: Sequence[Row]) -> str:
 
 
 def run(environments: Sequence[Environment], *, is_written: bool) -> bool:
-    """All cases in each environment; whether each is as it should be. ``is_written``: into the page, with what stands
-    beside real runs, which the last environment dry-runs, and of two of them the first."""
+    """All cases in each environment; whether each is as it should be. ``is_written``: into the page."""
     found = [(on, measured(on)) for on in environments]
     if is_written:
         PAGE.write_text(page(found), encoding="utf-8")
@@ -193,23 +190,13 @@ def run(environments: Sequence[Environment], *, is_written: bool) -> bool:
 
 
 def page(found: Sequence[tuple[Environment, Sequence[Row]]]) -> str:
-    (first, _), (last, last_rows) = found[0], found[-1]
-    labels = pynative_labels.supported()
-    beside = pynative_labels.dry_runs(labels, lambda settings: _used_peak(last, settings))
-    ends = pynative_labels.dry_runs([labels[0], labels[-1]], lambda settings: _used_peak(first, settings))
-    older, newest = (f"mindformers {on.mindformers}" for on in (first, last))
     versions = " and ".join(f"mindformers {on.mindformers}" for on, _ in found)
-    measured = [row for _, rows in found for row in rows]
+    rows = [row for _, measured in found for row in measured]
     parts = [
         "# PyNative dry runs\n\n",
-        pynative_labels.opening(newest, beside, sum(row.is_good for row in measured), len(measured)),
-        INTRODUCTION.format(versions=versions, hyper_parallel=last_rows[0].hyper_parallel),
-        "\n".join(table(on, rows) for on, rows in found),
-        pynative_labels.about(newest, beside, older, ends),
+        f"In {sum(row.is_good for row in rows)} of {len(rows)} dry runs with {versions}, the blocks of the trace add\n"
+        "up to MindSpore's own peak, to the byte.\n",
+        INTRODUCTION.format(versions=versions, hyper_parallel=rows[0].hyper_parallel),
+        "\n".join(table(on, measured) for on, measured in found),
     ]
     return "".join(parts)
-
-
-def _used_peak(on: Environment, settings: Sequence[str]) -> int:
-    report = dryrun(on.python, on.variables, pynative_labels.CONFIG, settings)
-    return int(report["used_peak_bytes"])

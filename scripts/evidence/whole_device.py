@@ -42,7 +42,7 @@ the pool of one rank.
 | part | least | middle | most | how it is known |
 |---|---|---|---|---|
 | MindSpore's pool | used | used | with fragments | its peak, from a dry run or a what-if: with virtual memory, the \
-default, the pool of a card took 0.1 % more than was used ([pynative.md](pynative.md)); without \
+default, the pool of a card took 0.1 % more than was used ([pynative-cards.md](pynative-cards.md)); without \
 (`MS_ALLOC_CONF=enable_vmm:False`) all three are with fragments; `context.max_device_memory` limits this and nothing \
 else |
 | operator workspace | 0 | largest | largest | CANN's rules ([levels.md](../reference/levels.md)); from level 2 on in \

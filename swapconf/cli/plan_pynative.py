@@ -84,10 +84,14 @@ def make(
 def _stop_what_has_no_dry_run(study: Study) -> None:
     from swapconf.cli.common import EXIT_ERRORS
     from swapconf.dryrun.pynative.refusals import LEVEL, refusals
+    from swapconf.whatif.pynative.shared_layers import shared_layers
+    from swapconf.words.findings import SwapconfError
 
     if found := list(refusals(study, LEVEL)):
         print_findings(found, err=True)
         raise SystemExit(EXIT_ERRORS)
+    if reason := shared_layers(study):
+        raise SwapconfError(reason)
 
 
 def _judge(

@@ -7,12 +7,15 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Cluster:
-    """How the devices of a job are shared out. ``num_devices`` = data x model x context parallel x stages."""
+    """How the devices of a job are shared out. ``num_devices`` = data x model x context parallel x stages.
+
+    ``expert_parallel``: over how many of the ranks of a stage PyNative training shares out experts."""
 
     data_parallel: int = 1
     model_parallel: int = 1
     context_parallel: int = 1
     num_stages: int = 1
+    expert_parallel: int = 1
 
     @property
     def num_devices(self) -> int:

@@ -163,6 +163,7 @@ class Pipeline:
     """How layers are dealt to stages, and their tensors to the ranks of one.
 
     ``offset[interleave][stage]``: layers more or less than the even share; one row or one number stands for all.
+    ``packs_sequences``: a data set that packs several texts into one sequence, with a compressed mask of their ends.
     ``is_one_card``: a PyNative YAML whose batch two ranks cannot share; others do not tell how many there are.
     ``is_told``: the YAML has a section that could say how many stages there are; without one mindformers takes 1.
     """
@@ -177,6 +178,7 @@ class Pipeline:
     model_parallel: int = 1
     context_parallel: int = 1
     sequence_parallel: bool = False
+    packs_sequences: bool = False
     is_one_card: bool = False
 
 

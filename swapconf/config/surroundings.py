@@ -177,8 +177,14 @@ class _Reader:
             )
             or 1,
             sequence_parallel=any(
-                self.value(f"parallel_config.{name}") is True for name in ("use_seq_parallel", "sequence_parallel")
+                self.value(name) is True
+                for name in (
+                    "parallel_config.use_seq_parallel",
+                    "parallel_config.sequence_parallel",
+                    "parallelism.sequence_parallel",
+                )
             ),
+            packs_sequences=self.value("train_dataset.dataloader.config.create_compressed_eod_mask") is True,
             is_one_card=self.is_one_card(),
         )
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from swapconf.config.config import Dialect
+from swapconf.config.nodes import Document
 from swapconf.dryrun import board, came_to, last_graph, memory_log
 from swapconf.dryrun.adapted import adapted, code_folders, digests
 from swapconf.dryrun.by_step import STEPS, by_step
@@ -182,6 +183,24 @@ def _place(order: RankOrder, part: str) -> Iterator[Path]:
         yield Path(folder)
 
 
+def _shared_out(document: Document) -> dict[str, Any]:
+    cluster = cluster_of(document)
+    dense = document.entry_at("parallelism.dense_fsdp_shard_size")
+    size = dense.value.scalar if dense is not None else None
+    degrees = (
+        ("dense_fsdp_shard_size", size if isinstance(size, int) and size < cluster.data_parallel else 1),
+        ("tensor_parallel", cluster.model_parallel),
+        ("context_parallel", cluster.context_parallel),
+        ("pipeline_parallel", cluster.num_stages),
+        ("expert_parallel", cluster.expert_parallel),
+    )
+    return {
+        "shards": cluster.data_parallel * cluster.context_parallel,
+        "layout": ", ".join(f"{name} {degree}" for name, degree in degrees if degree > 1),
+        "even_experts": cluster.expert_parallel,
+    }
+
+
 def _ran(blank: RankReport, order: RankOrder, study: Study, folder: Folder, finished: Finished) -> Ran:
     log = memory_log.read(folder.log)
     free = shutil.disk_usage(folder.path).free
@@ -196,7 +215,7 @@ def _ran(blank: RankReport, order: RankOrder, study: Study, folder: Folder, fini
         hyper_parallel=came_to.hyper_parallel(folder),
         as_parallel=order.as_parallel and study.config.dialect is Dialect.PYNATIVE,
         launch_blocking=order.launch_blocking,
-        shards=cluster_of(order.document).data_parallel if study.config.dialect is Dialect.PYNATIVE else 1,
+        **(_shared_out(order.document) if study.config.dialect is Dialect.PYNATIVE else {}),
         outcome=RankOutcome.COMPILED if order.level == 0 else RankOutcome.COMPLETED,
     )
     if failure is not None:

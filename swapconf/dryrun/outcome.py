@@ -98,7 +98,8 @@ class RankReport:
         peak: What holds the peak, None where there is no trace.
         hyper_parallel: Which one a PyNative run had, "" in graph mode. ``as_parallel``: it recomputed and swapped as on
             several cards; ``launch_blocking``: each operator ended before Python went on; ``shards``: over how many
-            ranks its parameters were shared out.
+            ranks its parameters were shared out; ``layout``: the other degrees above one, as the YAML names them;
+            ``even_experts``: over how many ranks experts were shared out, each of which got as many tokens.
     """
 
     file: str
@@ -140,6 +141,13 @@ class RankReport:
     as_parallel: bool = False
     launch_blocking: bool = False
     shards: int = 1
+    layout: str = ""
+    even_experts: int = 1
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether it was one of several ranks of a PyNative run."""
+        return self.shards > 1 or bool(self.layout)
 
     @property
     def headroom_bytes(self) -> int | None:
@@ -192,9 +200,12 @@ def origin(report: RankReport) -> str:
         [
             level,
             *[native] * bool(report.hyper_parallel),
-            *[phrase("recompute and swap as on several cards")] * (report.as_parallel and report.shards == 1),
+            *[report.layout] * bool(report.layout),
+            *[phrase("tokens spread evenly over the experts of {ranks} ranks", ranks=report.even_experts)]
+            * (report.even_experts > 1),
+            *[phrase("recompute and swap as on several cards")] * (report.as_parallel and not report.is_shared),
             *[phrase("each operator ends before Python goes on, as on the fullest card")]
-            * (report.launch_blocking and report.shards > 1),
+            * (report.launch_blocking and report.is_shared),
             *[workspace] * bool(report.workspace),
             *[report.workspace_unknown] * bool(report.workspace_unknown),
             *[times] * bool(report.hardware),

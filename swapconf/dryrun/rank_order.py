@@ -73,6 +73,7 @@ def cluster_of(document: Document) -> Cluster:
             model_parallel=count("tensor_parallel"),
             context_parallel=count("context_parallel"),
             num_stages=count("pipeline_parallel"),
+            expert_parallel=count("expert_parallel"),
         )
     return Cluster(
         data_parallel=count("data_parallel"),

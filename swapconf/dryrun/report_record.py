@@ -108,6 +108,8 @@ def as_record(report: RankReport, worded: Callable[[str], str] = show) -> dict[s
         "as_parallel": report.as_parallel,
         "launch_blocking": report.launch_blocking,
         "shards": report.shards,
+        "layout": report.layout,
+        "even_experts": report.even_experts,
         "peak": _peak(report, worded),
     }
 

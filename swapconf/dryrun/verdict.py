@@ -39,7 +39,7 @@ def verdict(report: RankReport, study: Study, log: WorkerLog, peaks: Peaks, effe
         findings += compare_recompute.compare(
             study.strategy, effect, study.config.origin("recompute_config.recompute", "recompute_config")
         )
-    is_applied = report.as_parallel or report.shards > 1  # on one card mindformers leaves both out
+    is_applied = report.as_parallel or report.is_shared  # on one card mindformers leaves both out
     findings += compare_layers(study, effect) if is_applied else told_of_one_card(study)
     findings += told_of_all_cards(study)
     over = 0 if limit is None else peaks.with_fragments_bytes - limit

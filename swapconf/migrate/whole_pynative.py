@@ -16,6 +16,7 @@ import yaml
 from swapconf.config.config import Config
 from swapconf.config.dialects import PYNATIVE_SECTIONS
 from swapconf.config.nodes import Document
+from swapconf.decide.rules.pynative_pipeline_model import WITHOUT_STAGES
 from swapconf.migrate.report import Item, carried, changed, lost, to_check
 from swapconf.words.findings import Origin
 from swapconf.words.phrases import joined, phrase
@@ -196,8 +197,25 @@ class _Work:
             "expert_parallel": degree("expert_parallel"),
             "pipeline_parallel": degree("pipeline_stage"),
         }
+        kind = self.section("model", "model_config").get("model_type")
+        if made["pipeline_parallel"] > 1 and kind in WITHOUT_STAGES:
+            made["pipeline_parallel"] = 1
+            self.items.append(
+                lost(
+                    self.place("parallel_config.pipeline_stage"),
+                    phrase("{model} cannot be cut into stages in PyNative mode", model=str(kind)),
+                    phrase("share out its parameters (data_parallel_shard) or its tensors (tensor_parallel)"),
+                )
+            )
         if made["tensor_parallel"] > 1:
-            made["sequence_parallel"] = bool(parallel.get("use_seq_parallel"))
+            made["sequence_parallel"] = True  # mindformers 2.1.0 stops without
+            if not parallel.get("use_seq_parallel"):
+                self.items.append(
+                    changed(
+                        self.place("parallel_config.model_parallel"),
+                        phrase("tensor parallelism of PyNative mode needs sequence_parallel, which is switched on"),
+                    )
+                )
         return made
 
     def data(self) -> Plain:

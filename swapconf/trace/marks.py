@@ -26,7 +26,8 @@ MOVED, HOST = "moved", "host_peak_bytes"  # [layer, bytes] of each tensor that t
 NO_LAYER = -1
 MARKER_BYTES = 512
 # views, waits and collectives compute nothing, and a mark is none of the model's
-NO_KERNELS = ("View", "Reshape", "InplaceZero", "Event", "ResizeStorage", "GatherIntoTensor", "ScatterTensor")
+_COLLECTIVES = ("GatherIntoTensor", "ScatterTensor", "AllGather", "ReduceScatter", "AllReduce", "AllToAllV")
+NO_KERNELS = ("View", "Reshape", "InplaceZero", "Event", "ResizeStorage", *_COLLECTIVES, "Isend", "Irecv")
 
 
 class Moment(Enum):

@@ -84,6 +84,7 @@ def test_what_needs_other_ranks_is_refused_at_its_line(key: str, words: str) -> 
     assert words in found.message
     assert (found.origin.line, found.origin.column) == (3, 3)
     assert f"--set parallelism.{key}=1" in found.hint
+    assert "mindformers 2.1.0" in found.hint
 
 
 SHARDED = """training:
@@ -97,18 +98,13 @@ model: {num_hidden_layers: 2}
 
 def test_shards_of_parameters_have_a_dry_run() -> None:
     assert not list(refusals(studied(SHARDED), 1))
-    assert not list(refusals(studied(SHARDED.replace("shard: 8", "shard: 8\n  dense_fsdp_shard_size: 8")), 1))
+    assert not list(refusals(studied(SHARDED.replace("shard: 8", "shard: 8\n  dense_fsdp_shard_size: 2")), 1))
 
 
 @pytest.mark.parametrize(
     ("line", "words", "hint"),
     [
         ("  cpu_offload: True", "shards on the host have no dry run", "--set parallelism.cpu_offload=False"),
-        (
-            "  dense_fsdp_shard_size: 2",
-            "parameters in 2 shards on 8 ranks",
-            "--set parallelism.dense_fsdp_shard_size=8",
-        ),
         ("optimizer: {type: Muon}", "Muon on shards has no dry run", "--set optimizer.type=AdamW"),
         ("  tensor_parallel: 2", "tensor parallelism over 2 ranks", "--set parallelism.tensor_parallel=1"),
     ],

@@ -19,9 +19,11 @@ _COMMUNICATION = "select_comm_recompute"  # there is none on one card
 
 
 def compare_layers(study: Study, effect: Effect) -> list[Finding]:
-    """Warnings. ``effect``: of a run that recomputed and swapped as on several cards."""
+    """Warnings, of the layers that this rank has. ``effect``: of a run that recomputed and swapped as on several
+    cards."""
     known = modules_of(study.config, study.versions.mindformers)
     decided = [one for one in decide_parallel(study.config, known) if one.kind != _COMMUNICATION]
+    own = frozenset(map(int, effect.layers))
     again = frozenset(map(int, effect.recomputed_by_layer))
     moved = frozenset(int(layer) for layer, copies in effect.by_layer.items() if copies.num_tensors)
     recompute = study.config.origin("recompute.mode", "recompute")
@@ -30,7 +32,7 @@ def compare_layers(study: Study, effect: Effect) -> list[Finding]:
         (
             recompute,
             "recompute-not-in-effect",
-            _layers(decided, "recompute", whole=True) - again,
+            (_layers(decided, "recompute", whole=True) & own) - again,
             phrase("nothing was recomputed, and all was decided to be"),
         ),
         (
@@ -42,7 +44,7 @@ def compare_layers(study: Study, effect: Effect) -> list[Finding]:
         (
             swap,
             "decision-without-effect",
-            _layers(decided, "swap", whole=True) - moved,
+            (_layers(decided, "swap", whole=True) & own) - moved,
             phrase("nothing was moved, and a swap was decided"),
         ),
         (

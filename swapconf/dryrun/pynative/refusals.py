@@ -3,40 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib.util import find_spec
 
 from swapconf.config.config import Dialect
 from swapconf.decide.modules import ONE_CARD
+from swapconf.dryrun.pynative.hyper_parallel_stand_in import PACKAGE
+from swapconf.dryrun.pynative.layouts import of_layout
+from swapconf.dryrun.pynative.refusal import RULE, count_at, refusal, value_at
+from swapconf.dryrun.rank_order import cluster_of
 from swapconf.study.study import Study
 from swapconf.upstream.versions import PYNATIVE, reached
-from swapconf.words.findings import Finding, Origin, Severity
-from swapconf.words.phrases import mark, phrase
+from swapconf.words.findings import Finding, Severity
+from swapconf.words.phrases import phrase
 
-RULE = "pynative-no-dry-run"
+__all__ = ["RULE", "is_stand_in", "refusals", "told_of_all_cards", "told_of_one_card"]
 LEVEL = 1
 _MINDSPORE = "2.10.0"  # the first with what mindformers 2.0.0 needs of it in PyNative mode
 _SHARDS = "data_parallel_shard"
-# key -> what it asks for, and what of it a dry run lacks. Source: mindformers 2.0.0, pynative/distributed/style.py,
-# context_parallel.py, pipeline_parallel.py and expert_parallel.py.
-_DEGREES = {
-    "tensor_parallel": (
-        mark("tensor parallelism over {degree} ranks"),
-        mark(
-            "it lays out the weights by hyper_parallel's distributed tensors, which the stand-in for it does not have"
-        ),
-    ),
-    "context_parallel": (
-        mark("context parallelism over {degree} ranks"),
-        mark("its attention is hyper_parallel's ContextParallel, which the stand-in for it does not have"),
-    ),
-    "pipeline_parallel": (
-        mark("a pipeline of {degree} stages"),
-        mark("stages and their schedule are hyper_parallel's PipelineStage, which the stand-in for it does not have"),
-    ),
-    "expert_parallel": (
-        mark("expert parallelism over {degree} ranks"),
-        mark("how many tokens each rank gets is read from the device, and a simulated one tells zeros"),
-    ),
-}
 
 
 def refusals(study: Study, level: int) -> Iterator[Finding]:
@@ -49,7 +32,7 @@ def refusals(study: Study, level: int) -> Iterator[Finding]:
         ("mindspore", versions.mindspore, _MINDSPORE),
     ):
         if not reached(used, first):
-            yield _finding(
+            yield refusal(
                 study,
                 "training",
                 phrase(
@@ -61,65 +44,48 @@ def refusals(study: Study, level: int) -> Iterator[Finding]:
                 phrase("run it in an environment with mindformers 2.0.0 and MindSpore 2.10.0"),
             )
     if level != LEVEL:
-        yield _finding(
+        yield refusal(
             study,
             "training",
             phrase("level {level} is not there in PyNative mode", level=level),
             phrase("use --level 1: nothing is compiled, and workspace and times are estimated from graphs only"),
         )
-    for key, (words, reason) in _DEGREES.items():
-        degree = _count(study, f"parallelism.{key}")
-        if degree is not None and degree > 1:
-            yield _finding(
-                study,
-                f"parallelism.{key}",
-                phrase("{what} has no dry run: {reason}", what=phrase(words, degree=degree), reason=phrase(reason)),
-                phrase(
-                    "ask for it without: --set parallelism.{key}=1; of several ranks those that share parameters "
-                    "(data_parallel_shard) are simulated",
-                    key=key,
-                ),
-            )
-    yield from _of_shards(study)
+    if is_stand_in():
+        yield from of_layout(study)
+        yield from _of_shards(study)
+
+
+def is_stand_in() -> bool:
+    """Whether hyper_parallel is not installed here; what the stand-in for it lacks, the real one may have."""
+    return find_spec(PACKAGE) is None
 
 
 def _of_shards(study: Study) -> Iterator[Finding]:
     """What of FSDP the stand-in does not do. Source of the last: mindformers 2.0.0, Trainer, where both sizes are 1 if
     they are not given."""
-    ranks = _count(study, f"parallelism.{_SHARDS}")
-    if ranks is None or ranks < 2:
+    cluster = cluster_of(study.document)
+    ranks = cluster.data_parallel
+    if cluster.num_devices < 2:
         return
-    if _value(study, "parallelism.cpu_offload") is True:
-        yield _finding(
+    if value_at(study, "parallelism.cpu_offload") is True:
+        yield refusal(
             study,
             "parallelism.cpu_offload",
             phrase("shards on the host have no dry run: the stand-in for hyper_parallel keeps them on the card"),
             phrase("ask for it without: --set parallelism.cpu_offload=False"),
         )
-    fewer = _count(study, "parallelism.dense_fsdp_shard_size")
-    if fewer is not None and fewer != ranks:
-        yield _finding(
-            study,
-            "parallelism.dense_fsdp_shard_size",
-            phrase(
-                "parameters in {fewer} shards on {ranks} ranks have no dry run: the stand-in for hyper_parallel has "
-                "no copies of shards (HSDP)",
-                fewer=fewer,
-                ranks=ranks,
-            ),
-            phrase("ask for it without: --set parallelism.dense_fsdp_shard_size={ranks}", ranks=ranks),
-        )
-    yield from _of_shapes(study, ranks)
-    if _value(study, "optimizer.type") == "Muon":
-        yield _finding(
+    yield from _of_shapes(study, ranks * cluster.context_parallel)
+    if value_at(study, "optimizer.type") == "Muon":
+        yield refusal(
             study,
             "optimizer.type",
             phrase("Muon on shards has no dry run: it asks hyper_parallel's tensors how they lie on the ranks"),
             phrase("ask for it with --set optimizer.type=AdamW"),
         )
-    batch, each = _count(study, "training.global_batch_size") or 1, _count(study, "training.local_batch_size") or 1
+    batch = count_at(study, "training.global_batch_size") or 1
+    each = count_at(study, "training.local_batch_size") or 1
     if batch < ranks * each:
-        yield _finding(
+        yield refusal(
             study,
             "training.global_batch_size",
             phrase(
@@ -138,9 +104,9 @@ def _of_shapes(study: Study, ranks: int) -> Iterator[Finding]:
 
     Source: mindformers 2.0.0, pynative/base_models/gpt/parallelize.py, apply_fsdp.
     """
-    size = _count(study, "model.hidden_size")
+    size = count_at(study, "model.hidden_size")
     if size is not None and size % ranks:
-        yield _finding(
+        yield refusal(
             study,
             f"parallelism.{_SHARDS}",
             phrase(
@@ -151,17 +117,6 @@ def _of_shapes(study: Study, ranks: int) -> Iterator[Finding]:
             ),
             phrase("ask for a number of ranks that divides it"),
         )
-
-
-def _value(study: Study, path: str) -> object:
-    """What stands there, None where nothing does."""
-    entry = study.document.entry_at(path)
-    return entry.value.scalar if entry is not None else None
-
-
-def _count(study: Study, path: str) -> int | None:
-    value = _value(study, path)
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def told_of_one_card(study: Study) -> Iterator[Finding]:
@@ -182,21 +137,13 @@ def told_of_one_card(study: Study) -> Iterator[Finding]:
 
 def told_of_all_cards(study: Study) -> Iterator[Finding]:
     """That a degree of -1, all cards of the launch, was taken for one: the YAML does not tell how many."""
-    if study.config.dialect is Dialect.PYNATIVE and _count(study, f"parallelism.{_SHARDS}") == -1:
-        yield _finding(
+    if study.config.dialect is Dialect.PYNATIVE and count_at(study, f"parallelism.{_SHARDS}") == -1:
+        yield refusal(
             study,
             f"parallelism.{_SHARDS}",
             phrase(
-                "-1 means all cards of the launch, which the YAML does not tell: one is simulated, with all parameters"
+                "-1 means all cards of the launch, which the YAML does not tell: here the parameters are not shared out"
             ),
             phrase("ask for as many as there will be: --set parallelism.data_parallel_shard=8"),
             Severity.NOTE,
         )
-
-
-def _finding(study: Study, path: str, message: str, hint: str, severity: Severity = Severity.ERROR) -> Finding:
-    """At its line, or at that of the section where it is not written."""
-    document = study.document
-    way = document.way_to(path)
-    origin = document.key_origin(way[-1], path) if way else Origin(file=document.file, path=path)
-    return Finding(origin=origin, rule=RULE, severity=severity, message=message, hint=hint)

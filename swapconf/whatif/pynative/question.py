@@ -28,6 +28,7 @@ from swapconf.whatif.pynative.intervals import steps
 from swapconf.whatif.pynative.layout import Layout
 from swapconf.whatif.pynative.parts import NotPredicted, Parts, parts
 from swapconf.whatif.pynative.predict import NativePrediction, predict, safe_peak_bytes
+from swapconf.whatif.pynative.shared_layers import shared_layers
 from swapconf.words.findings import Origin
 from swapconf.words.phrases import phrase
 
@@ -82,6 +83,8 @@ class NativeQuestion:
     SwapconfError for files that cannot be read, NativeMismatch where the trace is no baseline."""
 
     def __init__(self, folder: Path, study: Study) -> None:
+        if reason := shared_layers(study):
+            raise NativeMismatch(reason)
         trace = trace_folder.read(folder, rank=0)
         making = f"swapconf dryrun {study.config.file} --keep DIR"
         if not trace.marks:

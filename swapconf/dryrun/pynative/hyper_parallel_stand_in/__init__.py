@@ -2,8 +2,8 @@
 
 mindformers 2.0 trains in PyNative mode on hyper_parallel, which is on no package index. What one simulated rank needs
 of it is done here by MindSpore's own means, as its public source and documentation say: backward on tensors, activation
-checkpoint, swap, and parameters in shards (``fully_shard`` on a mesh of one dimension). All other names are there to be
-imported, and say so when they are used.
+checkpoint, swap, parameters in shards and copies of these, parts of tensors on ranks, attention over parts of sequences
+and stages of pipelines. All other names are there to be imported, and say so when they are used.
 """
 
 from __future__ import annotations
@@ -31,8 +31,11 @@ def in_use() -> str:
 
 def install() -> None:
     """Make the modules of `modules.MODULES` importable. [mindspore]"""
+    from mindspore.ops.communication import set_comm_ops_inplace
+
     from swapconf.dryrun.pynative.hyper_parallel_stand_in.modules import modules
 
+    set_comm_ops_inplace(False)  # mindformers 2.1.0 counts on results that are tensors of their own
     for name, contents in modules().items():
         module = ModuleType(name, __doc__)
         module.__path__ = []

@@ -21,7 +21,7 @@ from mindspore.utils._pytree import tree_flatten, tree_unflatten
 
 from swapconf.dryrun.pynative.hyper_parallel_stand_in.absent import NotInStandIn
 from swapconf.dryrun.pynative.hyper_parallel_stand_in.mesh import DeviceMesh
-from swapconf.dryrun.pynative.hyper_parallel_stand_in.sharded import Sharded, is_managed, owners_of
+from swapconf.dryrun.pynative.hyper_parallel_stand_in.sharded import Sharded, groups_of, is_managed, owners_of
 
 _UNIT = "_fully_shard_unit"
 
@@ -59,7 +59,8 @@ class HSDPModule:
         """A sum and an average take the same memory."""
 
     def set_requires_all_reduce(self, is_required: bool) -> None:
-        """Of mindformers 2.1.0: whether copies of shards are summed, of which a mesh of one dimension has none."""
+        """Of mindformers 2.1.0: whether copies of shards are summed, which is put off to the last micro-batch."""
+        _run.sums_copies = is_required
         whole = any(parameter.is_whole for unit in _units(self) for parameter in unit.parameters)
         _refuse("sums of whole parameters put off to the last micro-batch{}", "", whole and not is_required)
 
@@ -83,17 +84,35 @@ def fully_shard(
 ) -> Any:
     """Make a unit of a cell: of those of its parameters that no unit inside of it has."""
     policy = mp_policy or MixedPrecisionPolicy()
-    _refuse("a mesh of {} dimensions", mesh.ndim, mesh.ndim != 1)
-    _refuse("shards along another than the first dimension{}", "", shard_placement_fn is not None)
+    _refuse("a mesh of {} dimensions", mesh.ndim, mesh.ndim > 2)
     _refuse("shards on the host{}", "", isinstance(offload_policy, CPUOffloadPolicy))
     _refuse("collectives of several parameters at once{}", "", comm_fusion)
     casts = (policy.param_dtype, policy.output_dtype) != (None, None) or not policy.apply_grad_on_fp32_main_grad
     _refuse("a policy as {}", policy, casts)
     module.__class__ = _with_unit(module.__class__)
-    object.__setattr__(
-        module, _UNIT, _Unit(module, mesh, policy.reduce_dtype, reshard_after_forward, ignored_params, replicate_params)
-    )
+    left_out, replicated = frozenset(ignored_params), frozenset(replicate_params)
+    owners = owners_of([inner for _, inner in module.cells_and_names()])
+    groups = groups_of(mesh)
+    parameters = [
+        Sharded(
+            one,
+            owners[one],
+            groups,
+            policy.reduce_dtype,
+            is_whole=one in replicated,
+            dimension=_dimension(one, shard_placement_fn),
+        )
+        for one in owners
+        if not is_managed(one) and one not in left_out
+    ]
+    object.__setattr__(module, _UNIT, _Unit(module, parameters, reshard_after_forward))
     return module
+
+
+def _dimension(parameter: Any, placement_of: Callable[[Any], Any] | None) -> int:
+    """Along which it is put into shards."""
+    placement = placement_of(parameter) if placement_of is not None else None
+    return 0 if placement is None else int(placement.dim) % len(parameter.shape)
 
 
 def _refuse(words: str, value: object, is_so: bool) -> None:
@@ -128,16 +147,17 @@ class _State(enum.Enum):
 
 @dataclass(slots=True)
 class _Run:
-    """What all units share. ``scattering``, ``summing``: of the unit that was through last."""
+    """What all units share. ``scattering``, ``summing``: of the unit that was through last. ``sums_copies``: what is
+    reduced is summed over the ranks that have the same shard."""
 
-    root: _Unit | None = None
     is_in_backward: bool = False
+    sums_copies: bool = True
     scattering: list[Sharded] = field(default_factory=list)
     summing: list[Sharded] = field(default_factory=list)
 
     def take_scattered(self) -> None:
         while self.scattering:
-            self.scattering.pop(0).take_reduced()
+            self.scattering.pop(0).take_reduced(with_copies=self.sums_copies)
 
     def take_summed(self) -> None:
         while self.summing:
@@ -148,22 +168,8 @@ _run = _Run()
 
 
 class _Unit:
-    def __init__(
-        self,
-        cell: Any,
-        mesh: DeviceMesh,
-        reduce_dtype: Any,
-        gives_back_after_forward: bool,
-        ignored: Sequence[Any],
-        whole: Sequence[Any],
-    ) -> None:
-        left_out, replicated = frozenset(ignored), frozenset(whole)
-        owners = owners_of([inner for _, inner in cell.cells_and_names()])
-        own = [one for one in owners if not is_managed(one) and one not in left_out]
-        self.parameters = [
-            Sharded(one, owners[one], mesh.get_group(), mesh.size(), reduce_dtype, is_whole=one in replicated)
-            for one in own
-        ]
+    def __init__(self, cell: Any, parameters: Sequence[Sharded], gives_back_after_forward: bool) -> None:
+        self.parameters = parameters
         self.next_forward: list[_Unit] = []
         self.next_backward: list[_Unit] = []
         self._gives_back_after_forward = gives_back_after_forward
@@ -174,7 +180,6 @@ class _Unit:
 
     def _before_forward(self, _cell: Any, inputs: Any, named: Any) -> Any:
         if self._state is not _State.BEFORE_BACKWARD:
-            _run.root = _run.root or self
             self._state = _State.BEFORE_FORWARD
             self._gather()
             if not _run.is_in_backward:
@@ -199,8 +204,8 @@ class _Unit:
         if self._state is not _State.BEFORE_BACKWARD:
             _run.is_in_backward = True
             self._state = _State.BEFORE_BACKWARD
-            if self._gives_back_after_forward:
-                self._gather(with_whole=False)
+            if self._is_sharded or self._is_copied_back:  # given back by itself, or with another micro-batch
+                self._gather()
             for unit in self.next_backward:
                 unit._prefetch(with_whole=False)
         return gradient
@@ -220,20 +225,18 @@ class _Unit:
 
     def _when_all_is_through(self) -> None:
         self.after_backward()
-        if _run.root is self:
-            _run.is_in_backward = False
+        _run.is_in_backward = False
         _run.take_scattered()
         _run.take_summed()
 
     def _prefetch(self, *, with_whole: bool = True) -> None:
         self._start(with_whole=with_whole, is_async=True)
 
-    def _gather(self, *, with_whole: bool = True) -> None:
-        self._start(with_whole=with_whole, is_async=False)
-        for parameter in self._those(with_whole=with_whole):
+    def _gather(self) -> None:
+        self._start(with_whole=True, is_async=False)
+        for parameter in self._those(with_whole=True):
             parameter.gather()
-        self._is_sharded = False
-        self._is_copied_back = self._is_copied_back and not with_whole
+        self._is_sharded = self._is_copied_back = False
 
     def _start(self, *, with_whole: bool, is_async: bool) -> None:
         for parameter in self._those(with_whole=with_whole):

@@ -13,7 +13,8 @@ _groups: dict[tuple[int, ...], str] = {}
 
 
 class DeviceMesh:
-    """``ranks``: of all, the last dimension first. ``rank``: the one that asks."""
+    """``ranks``: of all, the last dimension first. ``rank``: the one that asks. ``parent``: the mesh of more dimensions
+    that this one is taken from."""
 
     device_type = "npu"
 
@@ -24,11 +25,16 @@ class DeviceMesh:
         names: tuple[str, ...],
         rank: int,
         flattened: dict[str, DeviceMesh] | None = None,
+        parent: DeviceMesh | None = None,
     ) -> None:
         if prod(shape) != len(ranks) or len(shape) != len(names):
             raise ValueError(f"{len(ranks)} ranks do not make a mesh of {shape}")
         self.ranks, self.mesh_shape, self.mesh_dim_names, self._rank = ranks, shape, names, rank
-        self._flattened = {} if flattened is None else flattened
+        self._flattened, self.parent = {} if flattened is None else flattened, parent
+
+    @property
+    def rank_list(self) -> tuple[int, ...]:
+        return self.ranks
 
     @property
     def ndim(self) -> int:
@@ -53,6 +59,7 @@ class DeviceMesh:
             tuple(self.mesh_dim_names[dimension] for dimension in kept),
             self._rank,
             self._flattened,
+            self,
         )
 
     def get_local_rank(self, dimension: int | str | None = None) -> int:

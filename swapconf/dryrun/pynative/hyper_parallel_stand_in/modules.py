@@ -6,12 +6,18 @@ others, where they are not installed, as 2.0.0 does without all.
 
 from __future__ import annotations
 
-from contextlib import ContextDecorator
-from dataclasses import dataclass
 from typing import Any
 
 from swapconf.dryrun.pynative.hyper_parallel_stand_in.absent import NotInStandIn, absent
 from swapconf.dryrun.pynative.hyper_parallel_stand_in.backward import enable_mindspore_backward_compat
+from swapconf.dryrun.pynative.hyper_parallel_stand_in.context_parallel import ContextParallel
+from swapconf.dryrun.pynative.hyper_parallel_stand_in.dtensor import (
+    DTensor,
+    ShardingPlan,
+    SkipDTensorDispatch,
+    distribute_tensor,
+    shard_module,
+)
 from swapconf.dryrun.pynative.hyper_parallel_stand_in.fully_shard import (
     CPUOffloadPolicy,
     HSDPModule,
@@ -21,11 +27,17 @@ from swapconf.dryrun.pynative.hyper_parallel_stand_in.fully_shard import (
 )
 from swapconf.dryrun.pynative.hyper_parallel_stand_in.mesh import DeviceMesh, init_device_mesh
 from swapconf.dryrun.pynative.hyper_parallel_stand_in.moving import SwapManager
+from swapconf.dryrun.pynative.hyper_parallel_stand_in.pipeline import (
+    PipelineStage,
+    Schedule1F1B,
+    ScheduleGPipe,
+    ScheduleInterleaved1F1B,
+)
+from swapconf.dryrun.pynative.hyper_parallel_stand_in.placements import Partial, Placement, Replicate, Shard
 from swapconf.dryrun.pynative.hyper_parallel_stand_in.wrappers import CheckpointPolicy, checkpoint_wrapper, swap_wrapper
 
-_DTENSOR = ("DTensor", "distribute_tensor")
 _ABSENT = {
-    "": ("DFunction", "DTensor", "PipelineStage", "shard_module"),
+    "": ("DFunction",),
     "core": (),
     "core.activation_checkpoint": ("checkpoint_exclude_wrapper",),
     "core.context_parallel": (),
@@ -35,7 +47,6 @@ _ABSENT = {
         "AsyncDSAIndexerLossContextParallel",
         "AsyncDSASparseAttentionContextParallel",
     ),
-    "core.context_parallel.context_parallel": ("ContextParallel",),
     "core.context_parallel.dsa_context_parallel": (
         "DSAIndexerContextParallel",
         "DSAIndexerLossContextParallel",
@@ -43,8 +54,6 @@ _ABSENT = {
         "DSASparseAttentionContextParallel",
     ),
     "core.distributed_checkpoint": ("get_current_layout", "get_global_layout"),
-    "core.dtensor": _DTENSOR,
-    "core.dtensor.dtensor": _DTENSOR,
     "core.dtensor.layout": ("_infer_slice_area_by_rank",),
     "core.dtensor.redistribute_infer": ("DevMat", "RedistributionOperatorInfer"),
     "core.fully_shard": (),
@@ -53,7 +62,6 @@ _ABSENT = {
     "core.pipeline_parallel.hook_coordinator": ("HookCoordinator", "HookRole"),
     "core.pipeline_parallel.scheduler": ("MetaStepType",),
     "core.shard": (),
-    "core.shard.sharding_plan": ("ShardingPlan",),
     "custom_ops": (),
     "custom_ops.experimental": (
         "npu_dense_lightning_indexer_grad_kl_loss",
@@ -66,42 +74,15 @@ _ABSENT = {
 }
 
 
-@dataclass(frozen=True)
-class Placement:
-    """How a tensor lies on devices; mindformers makes tables of these when it is imported."""
-
-
-@dataclass(frozen=True)
-class Replicate(Placement):
-    """Whole on each."""
-
-
-@dataclass(frozen=True)
-class Shard(Placement):
-    """In parts, along a dimension."""
-
-    dim: int
-
-
-@dataclass(frozen=True)
-class Partial(Placement):
-    """Whole in sum."""
-
-    reduce_op: str = "sum"
-
-
-class SkipDTensorDispatch(ContextDecorator):
-    """Where no tensor is distributed there is nothing to skip."""
-
-    def __enter__(self) -> SkipDTensorDispatch:
-        return self
-
-    def __exit__(self, *_error: object) -> None:
-        """Nothing was changed."""
-
-
 class _Platform:
     """mindformers asks for it when it is imported, and uses it in parallel runs only."""
+
+    @staticmethod
+    def differentiable_all_reduce(tensor: Any, kind: str, group: str) -> Any:
+        """Another tensor, whose gradient is summed in the same way."""
+        from mindspore.ops.communication import all_reduce
+
+        return all_reduce(tensor, kind, group)[0]
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -110,13 +91,23 @@ class _Platform:
 
 
 _DONE: dict[str, dict[str, Any]] = {
-    "": {"DeviceMesh": DeviceMesh, "SkipDTensorDispatch": SkipDTensorDispatch, "init_device_mesh": init_device_mesh},
+    "": {
+        "DTensor": DTensor,
+        "DeviceMesh": DeviceMesh,
+        "PipelineStage": PipelineStage,
+        "SkipDTensorDispatch": SkipDTensorDispatch,
+        "init_device_mesh": init_device_mesh,
+        "shard_module": shard_module,
+    },
     "core.activation_checkpoint": {
         "CheckpointPolicy": CheckpointPolicy,
         "SwapManager": SwapManager,
         "checkpoint_wrapper": checkpoint_wrapper,
         "swap_wrapper": swap_wrapper,
     },
+    "core.context_parallel.context_parallel": {"ContextParallel": ContextParallel},
+    "core.dtensor": {"DTensor": DTensor, "distribute_tensor": distribute_tensor},
+    "core.dtensor.dtensor": {"DTensor": DTensor, "distribute_tensor": distribute_tensor},
     "core.dtensor.placement_types": {
         "Partial": Partial,
         "Placement": Placement,
@@ -129,6 +120,12 @@ _DONE: dict[str, dict[str, Any]] = {
         "fully_shard": fully_shard,
     },
     "core.fully_shard.utils": {"CPUOffloadPolicy": CPUOffloadPolicy, "OffloadPolicy": OffloadPolicy},
+    "core.pipeline_parallel": {
+        "Schedule1F1B": Schedule1F1B,
+        "ScheduleGPipe": ScheduleGPipe,
+        "ScheduleInterleaved1F1B": ScheduleInterleaved1F1B,
+    },
+    "core.shard.sharding_plan": {"ShardingPlan": ShardingPlan},
     "platform": {"get_platform": _Platform},
     "platform.mindspore.autograd_compat": {"enable_mindspore_backward_compat": enable_mindspore_backward_compat},
 }

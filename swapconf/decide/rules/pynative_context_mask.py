@@ -1,0 +1,57 @@
+r"""pynative-context-mask: context parallelism without the attention mask that it needs, in PyNative mode.
+
+Each rank has a part of a sequence, and the mask must be one that attention makes itself: `use_attn_mask_compression`,
+or `create_compressed_eod_mask` of a data set that packs texts. Without either mindformers stops while it parallelizes
+the model. A compressed mask is of 2,048 positions, and sequences must not be shorter. DeepSeek sparse attention needs
+no mask. Source: mindformers 2.0.0 and 2.1.0, pynative/distributed/context_parallel.py,
+apply_context_parallel_model_io, and pynative/layers/mask_generate.py.
+
+Fails: ``parallelism: {context_parallel: 2}`` with ``model: {seq_length: 4096}``. Passes: ``model: {seq_length: 4096,
+use_attn_mask_compression: True}``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from swapconf.decide.rules.case import PYNATIVE, Case, finding
+from swapconf.words.findings import Finding, Severity
+from swapconf.words.phrases import phrase
+
+RULE = "pynative-context-mask"
+DIALECTS = PYNATIVE
+_POSITIONS = 2048
+
+
+def check(case: Case) -> Iterator[Finding]:
+    pipeline, model = case.config.pipeline, case.config.model.section
+    is_sparse = model.get("experimental_attention_variant") is not None or model.get("model_type") == "deepseek_v4"
+    if pipeline.context_parallel == 1 or is_sparse:
+        return
+    is_packed = pipeline.packs_sequences or model.get("use_eod_attn_mask_compression") is True
+    length, at = model.get("seq_length"), case.config.origin("parallelism.context_parallel")
+    if model.get("use_attn_mask_compression") is not True:
+        if not is_packed:
+            yield finding(
+                RULE,
+                Severity.ERROR,
+                at,
+                phrase("mindformers stops: context parallelism needs a compressed attention mask, which is not on"),
+                phrase(
+                    "write `use_attn_mask_compression: True` into model, or `create_compressed_eod_mask: True` for a "
+                    "data set that packs texts"
+                ),
+            )
+    elif isinstance(length, int) and length < _POSITIONS:
+        yield finding(
+            RULE,
+            Severity.ERROR,
+            at,
+            phrase(
+                "mindformers stops: a compressed attention mask is of {positions} positions, and seq_length is "
+                "{length}",
+                positions=_POSITIONS,
+                length=length,
+            ),
+            phrase("train longer sequences, or write `context_parallel: 1`"),
+        )
