@@ -24,7 +24,7 @@ class Source:
     Attributes:
         mindspore: That left the trace, as it is recorded; else that of the YAML.
         level: ``jit_level`` of the run: with fused kernels or without.
-        has_graph: Its launch graph was kept.
+        has_graph: Its launch graph was kept, and, with fused kernels, what is inside.
         is_grown: Of a larger model than any run had.
         making: The command that makes the trace.
     """
@@ -40,10 +40,11 @@ class Source:
         folder = Path(trace.folder)
         environment = run_record.read(folder).get("environment")
         recorded = environment.get("mindspore") if isinstance(environment, dict) else None
+        is_fused = any(FUSED in kernel.name for kernel in trace.kernels)
         return cls(
             mindspore=recorded if isinstance(recorded, str) else study.versions.mindspore,
-            level=FUSED_LEVEL if any(FUSED in kernel.name for kernel in trace.kernels) else UNFUSED_LEVEL,
-            has_graph=bool(trace.launch_graph_file),
+            level=FUSED_LEVEL if is_fused else UNFUSED_LEVEL,
+            has_graph=trace.opened.launch_graph is not None if is_fused else bool(trace.launch_graph_file),
             is_grown=bool(run_record.grown(run_record.report(folder))),
             making=making,
         )
@@ -85,10 +86,10 @@ class Way:
     @property
     def _why(self) -> str:
         source = self.source
-        if source.level == FUSED_LEVEL:
-            return phrase("kernels are fused")
         if source.is_grown:
             return phrase("no run has the graph of the whole model")
+        if source.level == FUSED_LEVEL and not source.has_graph:
+            return phrase("kernels are fused")
         if not source.has_graph:
             return phrase("the trace has no graph of MindSpore's")
         return phrase("the graph of the trace does not tell that of the strategy")
