@@ -197,13 +197,13 @@ class _Work:
             "expert_parallel": degree("expert_parallel"),
             "pipeline_parallel": degree("pipeline_stage"),
         }
-        kind = self.section("model", "model_config").get("model_type")
+        kind = str(self.section("model", "model_config").get("model_type"))
         if made["pipeline_parallel"] > 1 and kind in WITHOUT_STAGES:
             made["pipeline_parallel"] = 1
             self.items.append(
                 lost(
                     self.place("parallel_config.pipeline_stage"),
-                    phrase("{model} cannot be cut into stages in PyNative mode", model=str(kind)),
+                    phrase("{model} cannot be cut into stages in PyNative mode", model=kind),
                     phrase("share out its parameters (data_parallel_shard) or its tensors (tensor_parallel)"),
                 )
             )

@@ -22,15 +22,14 @@ WITHOUT_STAGES = frozenset({"qwen3", "qwen3_moe", "glm4", "glm4_moe", "telechat3
 
 
 def check(case: Case) -> Iterator[Finding]:
-    kind = case.config.model.section.get("model_type")
+    kind = str(case.config.model.section.get("model_type"))
     if case.config.pipeline.num_stages > 1 and kind in WITHOUT_STAGES:
         yield finding(
             RULE,
             Severity.ERROR,
             case.config.origin("parallelism.pipeline_parallel"),
             phrase(
-                "mindformers stops: in PyNative mode {model} cannot be cut into the stages of a pipeline",
-                model=str(kind),
+                "mindformers stops: in PyNative mode {model} cannot be cut into the stages of a pipeline", model=kind
             ),
             phrase("write `pipeline_parallel: 1`; deepseek_v3 and deepseek_v4 have stages"),
         )
