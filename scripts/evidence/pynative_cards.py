@@ -85,8 +85,8 @@ mindformers 2.1.0, MindSpore 2.10.0 and the stand-in for hyper_parallel, of the 
 last stage), without operator workspace. *with fragments*: its peak in a pool without virtual memory. Where experts are
 shared out (ep) tokens are spread evenly, and on the cards they were as the router had it; layers 0-3 of these runs are
 recomputed. The runs of Qwen3 that share parameters alone (dp8) are 16,794,624 B below their cards, each by as much;
-an attention mask of
-these runs, 4,096 by 4,096 booleans, takes 16 MiB, but why a second one would be there is not known.
+an attention mask of these runs, 4,096 by 4,096 booleans, takes 16 MiB, but why a second one would be
+there is not known.
 
 ## Each run
 
