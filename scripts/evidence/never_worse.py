@@ -234,12 +234,20 @@ def page(rows: list[Row]) -> Iterator[str]:
             f"| {row.name} | {row.stage}{alike} | {show_bytes(row.plain.used_peak_bytes)} | {ours} | "
             f"{row.more_memory:+.4%} | {step} | {_drops(row)} |"
         )
-    if left := [row for row in rows if row.plain.outcome == NOT_RUN]:
-        yield from ("", "## What was not run", "")
-        yield from (f"- {row.name}, stage {row.stage}" for row in left)
-    if broken := [row for row in rows if not row.compared and row.plain.outcome != NOT_RUN]:
-        yield from ("", "## What mindformers alone does not run", "")
-        yield from (f"- {row.name}, stage {row.stage}: {row.plain.outcome}" for row in broken)
+    yield from _not_compared(rows)
+
+
+def _not_compared(rows: list[Row]) -> Iterator[str]:
+    """Lines of the page about what was not run, and what mindformers alone does not run."""
+    left = [f"- {row.name}, stage {row.stage}" for row in rows if row.plain.outcome == NOT_RUN]
+    broken = [
+        f"- {row.name}, stage {row.stage}: {row.plain.outcome}"
+        for row in rows
+        if not row.compared and row.plain.outcome != NOT_RUN
+    ]
+    for heading, lines in (("What was not run", left), ("What mindformers alone does not run", broken)):
+        if lines:
+            yield from ("", f"## {heading}", "", *lines)
 
 
 def _drops(row: Row) -> str:

@@ -4,9 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from swapconf.trace.launch_graph import ITEM, NO_NODE
+from swapconf.trace.launch_graph import ITEM, NO_NODE, LaunchGraph
 from swapconf.whatif.graph.func_graphs import func_graphs
 from swapconf.whatif.passes.cluster import grown, inputs_first
+
+CAST = "Cast"
+
+
+def can_be_fused(graph: LaunchGraph) -> list[bool]:
+    """[nodes] an operator of a fused kernel, or a Cast: one that is alone is launched as it is."""
+    return [
+        cluster != NO_NODE or primitive == CAST
+        for cluster, primitive in zip(graph.cluster, graph.primitive, strict=True)
+    ]
 
 
 def chosen(

@@ -19,12 +19,11 @@ from swapconf.trace.launch_order import repeats
 from swapconf.trace.trace import without_number
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.graph.calls import Call, Handed
-from swapconf.whatif.graph.chosen import chosen
+from swapconf.whatif.graph.chosen import can_be_fused, chosen
 from swapconf.whatif.graph.entries import entries
 from swapconf.whatif.graph.learnt import learnt
 from swapconf.whatif.graph.nodes import COPY
 
-CAST = "Cast"
 _NORM_GRAD = "RmsNormGrad"
 
 
@@ -267,15 +266,13 @@ class RunGraph:
 
     @cached_property
     def can_be_fused(self) -> list[bool]:
-        """[nodes] an operator of a fused kernel, or a Cast: one that is alone is launched as it is."""
-        kinds = zip(self.graph.cluster, self.graph.primitive, strict=True)
-        return [cluster != NO_NODE or primitive == CAST for cluster, primitive in kinds]
+        """[nodes] see `can_be_fused`"""
+        return can_be_fused(self.graph)
 
     @cached_property
     def chosen(self) -> dict[int, int]:
         """By operator the number of the cluster that MindSpore's pass chooses it for, before some are cut."""
-        graph = self.graph
-        clusters = chosen(graph.primitive, graph.inputs, self.can_be_fused, self.barriers, self.saved)
+        clusters = chosen(self.graph.primitive, self.graph.inputs, self.can_be_fused, self.barriers, self.saved)
         return {node: number for number, cluster in enumerate(clusters) for node in cluster}
 
     def batch_of(self, value: int) -> int | None:
