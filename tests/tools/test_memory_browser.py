@@ -221,8 +221,14 @@ def test_dragging_zooms_both_charts_and_a_double_click_goes_back(opened: webdriv
     assert whole[0] < zoomed[0] < zoomed[1] < whole[1]
     assert time_range(opened, "blocks-0") == pytest.approx(zoomed)
     assert time_range(opened, "timeline-1") == whole
-    ActionChains(opened).double_click(plot(opened, "timeline-0")).perform()
-    WebDriverWait(opened, SECONDS).until(lambda driver: time_range(driver, "blocks-0") == pytest.approx(whole))
+
+    def has_gone_back(driver: webdriver.Chrome) -> bool:
+        """Two clicks of a busy machine may be no double click, so it is tried again."""
+        if time_range(driver, "blocks-0") != pytest.approx(whole):
+            ActionChains(driver).double_click(plot(driver, "timeline-0")).perform()
+        return time_range(driver, "blocks-0") == pytest.approx(whole)
+
+    WebDriverWait(opened, SECONDS).until(has_gone_back)
     assert time_range(opened, "timeline-0") == pytest.approx(whole)
 
 
