@@ -221,6 +221,12 @@ class Model:
         given = settings if isinstance(settings, dict) else {}
         return {**given, "moe_config": self.moe} if self.moe and self.legacy else given
 
+    @property
+    def has_sparse_attention(self) -> bool:
+        """Of a PyNative model: DeepSeek's sparse or compressed attention, which makes its own masks."""
+        variant, kind = self.section.get("experimental_attention_variant"), self.section.get("model_type")
+        return variant is not None or kind == "deepseek_v4"
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Config:

@@ -24,6 +24,7 @@ from swapconf.trace import fused_kernels, launch_graph
 from swapconf.trace.blocks import HOST_POOL as HOST_POOL
 from swapconf.trace.blocks import Block as Block
 from swapconf.trace.blocks import Blocks as Blocks
+from swapconf.trace.columns import FUSED
 from swapconf.trace.fused_kernels import FusedKernel
 from swapconf.trace.launch_graph import LaunchGraph
 from swapconf.trace.marked_passes import Passes
@@ -159,6 +160,11 @@ class Trace:
         """Each kernel has a record of the tracker: not so with memory_optimize_level O1, nor in a file cut off."""
         kernels = sum(kernel.primitive not in _EVENT_PRIMITIVES for kernel in self.kernels)
         return not self.marks and bool(self.tasks) and kernels == sum(task.is_kernel for task in self.tasks)
+
+    @cached_property
+    def is_fused(self) -> bool:
+        """Whether some kernels are of several operators (``jit_level: O1``)."""
+        return any(FUSED in kernel.name for kernel in self.kernels)
 
     @cached_property
     def launch_graph(self) -> LaunchGraph | None:

@@ -121,7 +121,7 @@ class Question:
     @cached_property
     def graphed(self) -> GraphedBaseline:
         """Made where it is asked for first: a plan makes those of its own networks."""
-        return GraphedBaseline.of(self.prepared, self.trace.opened.trace.launch_graph)
+        return GraphedBaseline.of(self.prepared, self.trace.opened.launch_graph)
 
     @property
     def baseline_peak_bytes(self) -> int:

@@ -56,7 +56,7 @@ class RankBaselines:
         question, network = self.asked(strategy), strategy.network
         key = question, network.templates
         if key not in self._graphed:
-            graph = question.trace.opened.trace.launch_graph
+            graph = question.trace.opened.launch_graph
             self._graphed[key] = GraphedBaseline.of(self._prepared(question, network), graph)
         return self._graphed[key]
 

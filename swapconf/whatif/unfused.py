@@ -25,7 +25,7 @@ _REST = "+"  # in the names of what stands for a fused kernel, but for the first
 def unfused(trace: Trace) -> Trace:
     """The same blocks, and a kernel for each operator in a fused one, or for each output."""
     trace = trace.opened.trace
-    if not trace.has_graph or not any(FUSED in kernel.name for kernel in trace.kernels):
+    if not trace.has_graph or not trace.is_fused:
         return trace
     others = iter([task for task in trace.tasks if task.is_kernel])
     kernels: list[Kernel] = []
@@ -56,7 +56,7 @@ def on_first(load: Workload, parts: Trace) -> Workload:
 
 def worth(trace: Trace) -> Iterator[Finding]:
     """What a prediction from a trace with fused kernels is worth."""
-    if not any(FUSED in kernel.name for kernel in trace.kernels):
+    if not trace.is_fused:
         return
     is_known = bool(trace.opened.parts)
     is_ordered = is_known and trace.opened.launch_graph is not None

@@ -9,7 +9,6 @@ from typing import Any
 
 from swapconf.study.study import Study
 from swapconf.trace import run_record
-from swapconf.trace.columns import FUSED
 from swapconf.trace.trace import Trace
 from swapconf.upstream.launch_orders import UNFUSED_LEVEL, Order, keeps_graph, measured
 from swapconf.upstream.primitives import FUSED_LEVEL
@@ -40,11 +39,10 @@ class Source:
         folder = Path(trace.folder)
         environment = run_record.read(folder).get("environment")
         recorded = environment.get("mindspore") if isinstance(environment, dict) else None
-        is_fused = any(FUSED in kernel.name for kernel in trace.kernels)
         return cls(
             mindspore=recorded if isinstance(recorded, str) else study.versions.mindspore,
-            level=FUSED_LEVEL if is_fused else UNFUSED_LEVEL,
-            has_graph=trace.opened.launch_graph is not None if is_fused else bool(trace.launch_graph_file),
+            level=FUSED_LEVEL if trace.is_fused else UNFUSED_LEVEL,
+            has_graph=trace.opened.launch_graph is not None if trace.is_fused else bool(trace.launch_graph_file),
             is_grown=bool(run_record.grown(run_record.report(folder))),
             making=making,
         )

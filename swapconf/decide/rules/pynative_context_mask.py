@@ -25,8 +25,7 @@ _POSITIONS = 2048
 
 def check(case: Case) -> Iterator[Finding]:
     pipeline, model = case.config.pipeline, case.config.model.section
-    is_sparse = model.get("experimental_attention_variant") is not None or model.get("model_type") == "deepseek_v4"
-    if pipeline.context_parallel == 1 or is_sparse:
+    if pipeline.context_parallel == 1 or case.config.model.has_sparse_attention:
         return
     is_packed = pipeline.packs_sequences or model.get("use_eod_attn_mask_compression") is True
     length, at = model.get("seq_length"), case.config.origin("parallelism.context_parallel")

@@ -100,9 +100,7 @@ def of_layout(study: Study) -> Iterator[Finding]:
 
 def _of_attention(study: Study) -> Iterator[Finding]:
     """Sparse and compressed attention have a context parallelism of their own."""
-    kind = value_at(study, "model.model_type")
-    is_sparse = value_at(study, "model.experimental_attention_variant") is not None or kind == "deepseek_v4"
-    if is_sparse and _degree(study, "context_parallel") > 1:
+    if study.config.model.has_sparse_attention and _degree(study, "context_parallel") > 1:
         yield refusal(
             study,
             "parallelism.context_parallel",

@@ -72,7 +72,7 @@ class PipelineStage:
         return output
 
     def send_output(self, micro: int) -> None:
-        """What receives its gradient has memory from here on, as on cards (docs/evidence/pynative.md, c8)."""
+        """What receives its gradient has memory from here on, as on cards (docs/evidence/pynative-cards.md, c8)."""
         (output,) = self.outputs[micro]
         self.gradients[micro] = mint.empty(tuple(output.shape), dtype=output.dtype, device="Ascend")
         distributed.isend(output, dst=self._rank_of(self.stage_index + 1), group=self.mesh.get_group()).wait()
