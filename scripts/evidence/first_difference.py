@@ -8,7 +8,8 @@ and of the run of STRATEGY.yaml. Told are the last launches that both have, the 
 on both sides: who made it, as which launch, and what a Depend waits for. Views are left aside, as in the tests; of what
 runs again and of copies the name in the true run has another number. What the true run read is told by its
 tensors, without what it waited for; --graph tells that, too: MindSpore's last graph of that run, which it prints with
-MS_DEV_SAVE_GRAPHS=1 MS_DEV_SAVE_GRAPHS_PATH=DIR MS_DEV_DUMP_IR_PASSES=graph_build.
+MS_DEV_SAVE_GRAPHS=1 MS_DEV_SAVE_GRAPHS_PATH=DIR MS_DEV_DUMP_IR_PASSES=graph_build (not with fused kernels, of which
+the operators are told).
 
 Exit code 1 where the orders of primitives part, 2 where there is nothing to compare.
 """
@@ -158,7 +159,7 @@ def asked_of(baseline: Path, file: str, changes: Sequence[str]) -> Asked:
         raise ValueError(f"{file}: nothing is decided for this YAML; `swapconf check` says why")
     trace = _read(baseline)
     prepared = placed(prepare(unfused(trace)), network_asked(study))
-    run = RunGraph.of(prepared.baseline, trace.launch_graph)
+    run = RunGraph.of(prepared.baseline, trace.opened.launch_graph)
     if run is None:
         raise ValueError(f"{baseline}: no graph was kept with this trace, or not that of its kernels")
     return Asked(prepared=prepared, run=run, plan=schedule(prepared, study.strategy))
@@ -244,7 +245,7 @@ def main() -> int:
     parser.add_argument("--set", action="append", default=[], metavar="A.B=VALUE", help="as of `swapconf whatif`")
     parser.add_argument("--graph", type=Path, metavar="FILE.ir", help="MindSpore's last graph of the true run")
     options = parser.parse_args()
-    trace = _read(options.run)
+    trace = _read(options.run).opened.trace
     graph = trace.launch_graph if options.graph is None else launch_graph_text.read_ir(options.graph)
     try:
         mine = predicted(asked_of(options.baseline, options.strategy, options.set))

@@ -133,7 +133,7 @@ def strategy_of(case: Case) -> Strategy:
 
 
 def graphed(trace: Trace, network: Network) -> GraphedBaseline:
-    return GraphedBaseline.of(placed(prepare(unfused(trace)), network), trace.opened.trace.launch_graph)
+    return GraphedBaseline.of(placed(prepare(unfused(trace)), network), trace.opened.launch_graph)
 
 
 def _row(case: Case, baseline: GraphedBaseline, truth: Trace) -> Row:

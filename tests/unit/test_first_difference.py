@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 import sys
-import tarfile
 from pathlib import Path
 
 import pytest
 
-from tests.helpers import TRACES
+from tests.helpers import TRACES, packed
 
 FOLDER = TRACES / "in_order" / "llama_sends_awaited"
 WITHOUT = "swap_config.swap=False"
 
 
 @pytest.fixture(scope="module")
-def baseline(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("baseline")
-    with tarfile.open(FOLDER / "trace.tar.xz") as files:
-        for member in files.getmembers():
-            content = files.extractfile(member)
-            assert content is not None
-            (place / Path(member.name).name).write_bytes(content.read())
-    return place
+def baseline() -> Path:
+    return Path(packed(FOLDER).folder)
 
 
 def told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *line: str) -> tuple[int, str]:
@@ -42,6 +35,16 @@ def test_a_run_parts_nowhere_from_what_is_predicted_for_its_own_yaml(
         0,
         "both orders are one: 792 launches, but for views\n",
     )
+
+
+def test_with_fused_kernels_both_orders_are_of_the_operators(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = TRACES / "fused_in_order" / "llama"
+    run = packed(folder).folder
+    code, found = told(monkeypatch, capsys, run, str(folder / "model.yaml"), run, "--set", WITHOUT)
+    assert code == 0, found
+    assert "both orders are one: " in found
 
 
 def test_where_a_run_without_a_strategy_parts_from_a_predicted_one_is_told_with_what_is_read_on_both_sides(
