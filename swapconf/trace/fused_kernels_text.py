@@ -12,7 +12,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
 
 from swapconf.files.table_lines import Damage, lines
@@ -63,10 +62,11 @@ def read(last_graph: Path, printed: Iterable[Path], clustered: Iterable[Path]) -
 
 @dataclass(frozen=True, slots=True)
 class _Called:
-    """A graph that was fused. ``near``: names of the nodes beside its call that keep them."""
+    """A graph that was fused. ``near``: names of nodes beside its call that keep them; ``beside``: of other calls."""
 
     graph: FuncGraph
     near: frozenset[str]
+    beside: frozenset[str]
 
 
 def _called(graphs: FuncGraphs) -> dict[str, _Called]:
@@ -88,6 +88,7 @@ def _called(graphs: FuncGraphs) -> dict[str, _Called]:
         node.name: _Called(
             graphs.graphs[node.callee],
             frozenset(name for name in near.get(place, ()) if FUSED not in name and not _is_put_in(name)),
+            frozenset(name for name in near.get(place, ()) if FUSED in name),
         )
         for place, node in enumerate(nodes)
         if node.callee in graphs.graphs
@@ -100,7 +101,7 @@ def _is_put_in(name: str) -> bool:
 
 
 def _with_ends(graph: FuncGraph) -> FuncGraph:
-    """What makes the output of an expanded operator is told from what does not, in case that it is cut from the rest."""
+    """What makes the output of an expanded operator is told from the rest, in case that it is cut from that."""
     inside = {
         item.number
         for node in graph.nodes
@@ -120,16 +121,22 @@ def _with_ends(graph: FuncGraph) -> FuncGraph:
 def _with_scopes(called: Mapping[str, _Called], chosen: Mapping[str, _Called]) -> dict[str, FuncGraph]:
     """By name of a graph that was fused. MindSpore makes kernels anew where it simplifies or cuts them, and their nodes
     lose their scopes: each has that of one of its kind among those that were chosen for its kernel. Kernels are told by
-    their names, else by what is beside them, else by their order among those of the same operators, and what was cut by
-    its order among the rest."""
+    their names, else by what is beside them, be it another one that was cut from the same, else by their order among
+    those of the same operators, and what was cut by its order among the rest."""
     left = {name: _Names(one.graph.nodes) for name, one in chosen.items()}
     found = {one.graph.name: left[name].given_to(one.graph) for name, one in called.items() if name in chosen}
     others = {name: one for name, one in called.items() if name not in chosen}
     rest = {name: one for name, one in chosen.items() if name not in called}
+    cluster: dict[str, str] = {}  # by name of a kernel that was made anew the chosen one that it was in
     for name, one in others.items():
-        near = max(rest, key=partial(_likeness, rest, one, name), default="")
-        if near and one.near & rest[near].near:
+        beside = [other for other, clustered in rest.items() if one.near & clustered.near]
+        near = max(beside, key=lambda other: _likeness(one, name, rest[other], other, left[other]), default="")
+        if near:
+            cluster[name] = near
             found[one.graph.name] = left[near].given_to(one.graph)
+    while following := next(_cut_from_known(others, cluster, left), None):
+        name, cluster[name] = following
+        found[others[name].graph.name] = left[cluster[name]].given_to(others[name].graph)
     cut = _Names(node for name in rest for node in left[name].rest())
     for name, one in others.items():
         if one.graph.name not in found:
@@ -140,9 +147,21 @@ def _with_scopes(called: Mapping[str, _Called], chosen: Mapping[str, _Called]) -
     return found
 
 
-def _likeness(chosen: Mapping[str, _Called], one: _Called, name: str, other: str) -> tuple[int, bool]:
-    """How much is beside both; then whether they have the same operators."""
-    return len(one.near & chosen[other].near), without_number(name) == without_number(other)
+def _cut_from_known(
+    others: Mapping[str, _Called], cluster: Mapping[str, str], left: Mapping[str, _Names]
+) -> Iterator[tuple[str, str]]:
+    """Kernels beside those that are known, of whose operators some are still left there, with what was chosen."""
+    for name, one in others.items():
+        if name not in cluster:
+            beside = sorted({cluster[other] for other in one.beside if other in cluster})
+            known = max(beside, key=lambda near: left[near].count(one.graph), default="")
+            if known and left[known].count(one.graph):
+                yield name, known
+
+
+def _likeness(one: _Called, name: str, chosen: _Called, other: str, left: _Names) -> tuple[int, int, bool]:
+    """For how many operators there are names left; how much is beside both; whether they have the same operators."""
+    return left.count(one.graph), len(one.near & chosen.near), without_number(name) == without_number(other)
 
 
 class _Names:
@@ -156,6 +175,11 @@ class _Names:
     def rest(self) -> Iterator[FuncNode]:
         for nodes in self._left.values():
             yield from nodes
+
+    def count(self, graph: FuncGraph) -> int:
+        """How many nodes of a graph have lost their scopes, and may have one of these."""
+        lost = (node for node in graph.nodes if _is_lost(node) and not _is_conversion(node))
+        return sum(bool(self._left.get(_kind(node))) for node in lost)
 
     def given_to(self, graph: FuncGraph) -> FuncGraph:
         kept: dict[int, FuncNode] = {}

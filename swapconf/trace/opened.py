@@ -114,7 +114,7 @@ def _fits(task: Task, known: Mapping[str, FusedKernel]) -> bool:
 
 
 class _Cells:
-    """The scopes of operators. What MindSpore expands by its own graphs, as ReduceMean and AssignAdd in a router, has lost
+    """The scopes of operators. What MindSpore expands by its own graphs, as AssignAdd in a router, has lost
     its cells (``Default/expand_AssignAdd``): it stands in those of what it reads in the forward pass of a layer. A Cast
     may have been put in, and then never had any."""
 
@@ -248,10 +248,12 @@ def _block(
         mine = [event for event in readers.get(tensor, ()) if event in parts[user]]
         users += mine or [parts[user][-1]]
     task = None if block.task is None else block.task * scale
+    node = block.node
     if block.task is not None and block.task in parts:
         task = maker[tensor].event if tensor in maker else parts[block.task][-1]
+        node = maker[tensor].name if tensor in maker else node
     end = None if block.end is None else block.end * scale
-    return replace(block, start=tensor, end=end, task=task, users=tuple(users))
+    return replace(block, start=tensor, end=end, task=task, node=node, users=tuple(users))
 
 
 def _with_sums(rows: Iterable[Block]) -> Iterator[Block]:

@@ -17,7 +17,7 @@ from swapconf.trace.columns import FUSED
 from swapconf.trace.expanded_numbers import with_numbers
 from swapconf.trace.func_graph_text import Argument, Kind
 from swapconf.trace.fused_kernels import FusedKernel
-from swapconf.trace.launch_graph import ITEM, NO_NODE, LaunchGraph
+from swapconf.trace.launch_graph import DEPEND, ITEM, NO_NODE, LaunchGraph
 
 
 def opened_graph(
@@ -93,7 +93,10 @@ class _Opening:
         )
 
     def _reads_whole(self, node: int) -> bool:
-        read = (self._kernels[given] for given in self._old.inputs[node] if given in self._kernels)
+        """Who only waits for a kernel waits for any of its operators."""
+        inputs = self._old.inputs[node]
+        values = inputs[:1] if self._old.primitive[node] == DEPEND else inputs
+        read = (self._kernels[given] for given in values if given in self._kernels)
         return any(len(kernel.outputs) > 1 for kernel in read)
 
     def _rows(self, node: int) -> Iterator[_Row]:

@@ -112,14 +112,13 @@ def grown(given: Sequence[Iterable[int]], can: Sequence[bool], is_item: Sequence
 class _Graph:
     """Clusters that grow, each known by the first of its nodes in topological order.
 
-    ``cluster``: by node the cluster that it joined, itself at first; ``last``: by cluster the last of its nodes.
+    ``cluster``: by node the cluster that it joined, itself at first.
     """
 
     def __init__(self, given: Sequence[Iterable[int]], can: Sequence[bool], is_item: Sequence[bool]) -> None:
         self._given = [set(read) for read in given]
         self._cluster = list(range(len(given)))
         self._size = [1] * len(given)
-        self._last = list(range(len(given)))
         self._is_clusterable, self._is_item = can, is_item
 
     def clusters(self) -> list[list[int]]:
@@ -198,10 +197,9 @@ class _Graph:
         """(candidates that ``start`` needs, all that was met on the way), but for what is ``known``."""
         found: list[int] = []
         passed: set[int] = set()
-        lowest = min(left)
 
         def goes_on(cluster: int) -> bool:
-            if self._last[cluster] < lowest or cluster in known:
+            if cluster in known:
                 return False
             passed.add(cluster)
             if cluster in left:
@@ -227,6 +225,5 @@ class _Graph:
         for cluster in candidates:
             if cluster != first:
                 self._cluster[cluster] = first
-                self._last[first] = max(self._last[first], self._last[cluster])
                 self._size[first] += self._size[cluster]
                 self._given[first] |= self._given[cluster]
