@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
-from os.path import commonprefix
+from os.path import commonpath
 
 import numpy as np
 
+from swapconf.trace.columns import Ints
 from swapconf.trace.launch_graph import DEPEND, ITEM, LOAD, NO_NODE, STATE, TUPLE
-from swapconf.whatif.graph.asked import NO_CELL, Asked
+from swapconf.whatif.graph.asked import ASSIGNS, NO_CELL, Asked
+from swapconf.whatif.graph.attached import attached_kernels
 from swapconf.whatif.graph.cell_states import CellStates
 from swapconf.whatif.graph.nodes import Nodes
 
@@ -39,7 +40,7 @@ class Returned:
     cells: CellStates
 
     def tie(self) -> None:
-        if not self.asked.run.is_inlined:
+        if not (self.asked.run.is_inlined and self._writes()):
             return
         seen = set[int | None]()
         for call in self._calls():
@@ -52,8 +53,14 @@ class Returned:
             seen.add(batch)
             self._return(call, end, printed)
 
+    def _writes(self) -> bool:
+        """Whether layers do in the forward pass."""
+        kernels, batches = self.asked.prepared.baseline.kernels, self.asked.run.batch_of_pass
+        writing = (one for one in attached_kernels(self.asked.run) if kernels.primitive[one].startswith(ASSIGNS))
+        return any(not kernels.backward[one] and int(kernels.passing[one]) in batches for one in writing)
+
     @property
-    def _passing(self) -> np.ndarray:
+    def _passing(self) -> Ints:
         return self.asked.prepared.baseline.kernels.passing
 
     def _calls(self) -> Iterator[_Call]:
@@ -67,9 +74,9 @@ class Returned:
             for passing, cell in calls
         ]
         for mine in sorted(found, key=lambda one: one[-1]):
-            names = [run.graph.name[run.node_of[kernel]] for kernel in mine]
-            scope = commonprefix([name.rpartition("/")[0] + "/" for name in names if name.count("/") > 1])
-            yield _Call(tuple(mine), frozenset(run.node_of[kernel] for kernel in mine), scope[: scope.rfind("/") + 1])
+            nodes = [run.node_of[kernel] for kernel in mine]
+            scopes = [run.graph.name[node].rpartition("/")[0] for node in nodes if run.graph.name[node].count("/") > 1]
+            yield _Call(tuple(mine), frozenset(nodes), f"{commonpath(scopes)}/" if scopes else "/")
 
     def _last_state(self, call: _Call) -> int:
         """The one behind all that the cell reads and writes; `NO_NODE` for none."""
