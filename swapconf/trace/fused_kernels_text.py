@@ -33,8 +33,8 @@ _HANDS_ON = frozenset({DEPEND, ITEM})
 _NARROW, _WIDE = "BFloat16", "Float32"
 _EXPANDED = "expand_from"
 _UNIQUE, _FORWARD_UNIQUE = "unique_id", "forward_unique_id"
-_ENDS = "ends the expansion"  # of the operator that a node was expanded from, as an attribute
-_TOLD = _UNIQUE, _FORWARD_UNIQUE, _ENDS
+_ENDS, _INNER = "ends the expansion", "is inside of the expansion"  # of an operator, as attributes of its nodes
+_TOLD = _UNIQUE, _FORWARD_UNIQUE, _ENDS, _INNER
 _IN_EXPANDED = re.compile(r"/expand_\w+(?=/|$)")
 
 
@@ -100,7 +100,7 @@ def _is_put_in(name: str) -> bool:
 
 
 def _with_ends(graph: FuncGraph) -> FuncGraph:
-    """What makes the output of an expanded operator is told, in case that it is cut from the rest."""
+    """What makes the output of an expanded operator is told from what does not, in case that it is cut from the rest."""
     inside = {
         item.number
         for node in graph.nodes
@@ -108,10 +108,11 @@ def _with_ends(graph: FuncGraph) -> FuncGraph:
         for item in node.arguments
         if item.kind is Kind.NODE and _expansion(graph.nodes[item.number]) == _expansion(node)
     }
-    ends = (place not in inside and _expansion(node) is not None for place, node in enumerate(graph.nodes))
     marked = (
-        replace(node, attributes={**node.attributes, _ENDS: ""}) if is_end else node
-        for node, is_end in zip(graph.nodes, ends, strict=True)
+        node
+        if _expansion(node) is None
+        else replace(node, attributes={**node.attributes, _INNER if place in inside else _ENDS: ""})
+        for place, node in enumerate(graph.nodes)
     )
     return replace(graph, nodes=tuple(marked))
 
@@ -298,7 +299,7 @@ def _operator(
     sources = [_as_operators(item, group, order) for place in members for item in _read(nodes, place, members)]
     made = [tensor for tensor in last.made if tensor is not None]
     scope, _, own = last.name.rpartition("/")
-    is_asked_for = _is_whole(nodes, members) or _ENDS in last.attributes
+    is_asked_for = _ENDS in last.attributes or (_INNER not in last.attributes and _is_whole(nodes, members))
     primitive = last.attributes.get(_EXPANDED, last.primitive) if is_asked_for else last.primitive
     return FusedOperator(
         name=f"{_IN_EXPANDED.sub('', scope)}/{own.replace(last.primitive, primitive, 1)}",

@@ -18,6 +18,10 @@ from swapconf.trace.fused_kernels import FusedKernel, FusedOperator
 from swapconf.trace.launch_graph import LaunchGraph
 from swapconf.trace.opened_graph import opened_graph
 from swapconf.trace.trace import PART, Kernel, Task, Trace, without_number
+from swapconf.upstream.scopes import in_layer
+
+_FORWARD = "Default"  # how the names of the forward pass begin
+_CAST = "Cast"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -70,6 +74,7 @@ def _launches(
     trace: Trace, inside: Mapping[int, FusedKernel], parts: Mapping[int, range], scale: int
 ) -> tuple[list[Kernel], list[Task], dict[str, list[str]]]:
     names = _Names(trace)
+    cells = _Cells()
     told: dict[str, list[str]] = {}
     launched = (task for task in trace.tasks if task.is_kernel)
     kernels: list[Kernel] = []
@@ -78,9 +83,12 @@ def _launches(
         task = None if kernel.is_event else next(launched)
         if task is None or task.event not in inside:
             kernels.append(kernel)
+            if task is not None:
+                cells.made(task.outputs, task.name.rpartition("/")[0])
             continue
         operators = inside[task.event].operators
-        named = [names.of(kernel, place, operator) for place, operator in enumerate(operators)]
+        scopes = cells.of(task, inside[task.event])
+        named = [names.of(kernel, place, operator, scopes[place]) for place, operator in enumerate(operators)]
         made = [_kernel(kernel, name, operator) for name, operator in zip(named, operators, strict=True)]
         told[kernel.name] = [one.name for one in made]
         kernels += made
@@ -105,6 +113,33 @@ def _fits(task: Task, known: Mapping[str, FusedKernel]) -> bool:
     return made == task.output_tensors and len(made) == len(task.outputs) and given < len(task.inputs)
 
 
+class _Cells:
+    """The scopes of operators. What MindSpore expands by its own graphs, as ReduceMean and AssignAdd in a router, has lost
+    its cells (``Default/expand_AssignAdd``): it stands in those of what it reads in the forward pass of a layer. A Cast
+    may have been put in, and then never had any."""
+
+    def __init__(self) -> None:
+        self._scopes: dict[int, str] = {}  # by tensor, of who made it in the forward pass
+
+    def made(self, tensors: Iterable[int], scope: str) -> None:
+        known = scope if scope.startswith(f"{_FORWARD}/") and in_layer(scope) is not None else ""
+        self._scopes |= dict.fromkeys(tensors, known)
+
+    def of(self, task: Task, kernel: FusedKernel) -> list[str]:
+        """[operators]"""
+        found: list[str] = []
+        for operator in kernel.operators:
+            scope = operator.name.rpartition("/")[0]
+            if scope == _FORWARD and operator.primitive != _CAST:
+                near = [found[place] for place in operator.read]
+                near += [self._scopes.get(task.inputs[place], "") for place in operator.given]
+                scope = next(filter(None, near), scope)
+            found.append(scope)
+        for output, tensor in zip(reversed(kernel.outputs), reversed(task.outputs), strict=True):
+            self.made((tensor,), found[output])
+        return found
+
+
 class _Names:
     """A name of its own for each operator, the same one in each step."""
 
@@ -115,10 +150,10 @@ class _Names:
             base, number = without_number(name), int(name.rpartition("-op")[2])
             self._next[base] = max(self._next[base], number + 1)
 
-    def of(self, kernel: Kernel, place: int, operator: FusedOperator) -> str:
+    def of(self, kernel: Kernel, place: int, operator: FusedOperator, scope: str) -> str:
         key = kernel.graph, kernel.name, place
         if key not in self._found:
-            base = f"{operator.name.rpartition('/')[0]}/{operator.primitive}"
+            base = f"{scope}/{operator.primitive}"
             self._found[key] = f"{base}-op{self._next[base]}"
             self._next[base] += 1
         return self._found[key]

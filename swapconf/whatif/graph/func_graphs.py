@@ -1,8 +1,9 @@
 """NODES -> the func graphs that MindSpore compiles one by one, before it puts calls in their places.
 
 A call is handed each of its values behind its barrier (see `run_graph`), and what it hands on is taken out of a tuple;
-so a node belongs to the last call of which it needs something. The first call has no barrier, and the last one hands
-nothing on: these are told together with what stands in front of all calls, and behind them.
+so a node belongs to the last call of which it needs something, if what that hands on needs it; else, as the sum of
+losses, it stands beside the calls. The first call has no barrier, and the last one hands nothing on: that is told with
+what stands behind it, the first one with what stands beside the calls.
 """
 
 from __future__ import annotations
@@ -23,14 +24,24 @@ def func_graphs(
     turn = {barrier: place for place, barrier in enumerate(sorted(barriers))}
     owner = [NO_NODE] * len(inputs)
     is_under_condition = [False] * len(inputs)
-    found: list[list[int]] = [[] for _ in range(len(turn) + 1)]  # the last one is in front of all barriers
-    for node in inputs_first(inputs):
+    order = inputs_first(inputs)
+    for node in order:
         read = [given for given in inputs[node] if given != NO_NODE]
         is_under_condition[node] = primitive[node] == _CONDITION or any(is_under_condition[given] for given in read)
         if primitive[node] == DEPEND and inputs[node][1] in turn:
             owner[node] = turn[inputs[node][1]]
         elif node not in turn and not (primitive[node] == ITEM and inputs[node][0] in saved):
             owner[node] = max((owner[given] for given in read), default=NO_NODE)
+    handed = {owner[node] for node in saved}
+    is_handed = [False] * len(inputs)
+    for node in reversed(order):
+        if node in saved or is_handed[node]:
+            for given in inputs[node]:
+                if given != NO_NODE and owner[given] == owner[node]:
+                    is_handed[given] = True
+    found: list[list[int]] = [[] for _ in range(len(turn) + 1)]  # the last one is beside the calls
+    for node in order:
         if not is_under_condition[node]:
-            found[owner[node]].append(node)
+            is_inside = owner[node] not in handed or is_handed[node] or node in saved
+            found[owner[node] if is_inside else NO_NODE].append(node)
     return found

@@ -34,14 +34,13 @@ class _Fusing:
     def fuse(self) -> None:
         nodes, run = self._nodes, self._run
         can = [self._can(node) for node in range(len(nodes))]
-        parts = (
-            part
-            for cluster in chosen(nodes.primitive, nodes.inputs, can, run.barriers, run.saved)
-            for part in self._parts(cluster)
-        )
-        for number, part in enumerate(parts, max(self._before) + 1):
-            if not self._is_as_before(part):
-                self._join(part, number)
+        number = max(self._before)
+        for cluster in chosen(nodes.primitive, nodes.inputs, can, run.barriers, run.saved):
+            parts = self._parts(cluster)
+            for part in parts:
+                number += 1
+                if not self._is_as_before(part):
+                    self._join(part, number, is_cut=len(parts) > 1)
 
     def _can(self, node: int) -> bool:
         like = self._like[node]
@@ -54,16 +53,35 @@ class _Fusing:
         cluster = self._before[part[0]]
         return cluster == NO_NODE or self._size[cluster] == len(part)
 
-    def _join(self, part: list[int], number: int) -> None:
-        """A Cast that is alone is launched as it is."""
-        nodes, read = self._nodes, dict[int, int]()
+    def _join(self, part: list[int], number: int, *, is_cut: bool) -> None:
+        """A Cast that is alone is launched as it is. ``is_cut``: MindSpore makes the kernel anew when it cuts it from
+        others, without casts whose readers compute with what they read anyway (`convert_bfloat16`)."""
+        nodes, inside = self._nodes, {NO_NODE, *part}
         is_plain = len(part) == 1 and nodes.primitive[part[0]] == CAST
-        inside = {NO_NODE, *part}
+        gone = {node for node in part if is_cut and len(part) > 1 and self._is_lone_cast(node)}
+        read = dict[int, int]()
+        for node in (node for node in part if node not in gone):
+            for given in self._inputs(node):
+                given = nodes.inputs[given][0] if given in gone else given
+                if given not in inside:
+                    read.setdefault(given, len(read))
         for node in part:
             nodes.cluster[node] = NO_NODE if is_plain else number
             nodes.given[node] = tuple(
                 NO_NODE if given in inside else read.setdefault(given, len(read)) for given in nodes.inputs[node]
             )
+
+    def _is_lone_cast(self, node: int) -> bool:
+        like = self._like[node]
+        return self._nodes.primitive[node] == CAST and like != NO_NODE and self._before[like] == NO_NODE
+
+    def _inputs(self, node: int) -> list[int]:
+        """What an operator reads, in the order in which MindSpore gave it to a kernel that it was alone in."""
+        inputs, like = self._nodes.inputs[node], self._like[node]
+        numbers = self._run.graph.given[like] if like != NO_NODE else ()
+        if len(numbers) != len(inputs) or NO_NODE in numbers:
+            return inputs
+        return [given for _, given in sorted(zip(numbers, inputs, strict=True))]
 
     def _parts(self, cluster: list[int]) -> list[list[int]]:
         """What is one kernel, of what was chosen together; each in topological order."""

@@ -25,6 +25,7 @@ from swapconf.whatif.graph.nodes import Nodes
 from swapconf.whatif.graph.output_weight import read_twice
 from swapconf.whatif.graph.prefetch import launched_with_copies
 from swapconf.whatif.graph.reads import Reads
+from swapconf.whatif.graph.returned import Returned
 from swapconf.whatif.graph.run_graph import RunGraph
 from swapconf.whatif.graph.saved import Saved
 from swapconf.whatif.graph.slices import Slices
@@ -126,6 +127,7 @@ class _Building:
         cells.tie()
         LayerStates(self._asked, self._nodes, cells).tie()
         States(self._asked, self._nodes).tie()
+        Returned(self._asked, self._nodes, cells).tie()
         back = {node: window for (window, _), node in self._moves.back.items()}
         again = self._again.kernel_of | self._constants.kernel_of
         copies = again | self._tables.kernel_of | self._slices.kernel_of

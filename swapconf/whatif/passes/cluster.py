@@ -47,7 +47,7 @@ def _is_fused(cluster: list[int], nodes: Sequence[FuncNode], can: Sequence[bool]
 def inputs_first(end: int, inputs: Callable[[int], Sequence[int]]) -> list[int]:
     """What a node needs and itself, each behind its inputs, as `TopoSort` comes to it. Raises ValueError where nodes go
     in a circle."""
-    order, seen, stack = [], {end}, [(end, iter(inputs(end)[::-1]))]
+    order, seen, stack = [], {end}, [(end, iter(inputs(end)))]
     while stack:
         node, left = stack[-1]
         following = next((given for given in left if given not in seen), None)
@@ -56,7 +56,7 @@ def inputs_first(end: int, inputs: Callable[[int], Sequence[int]]) -> list[int]:
             stack.pop()
         else:
             seen.add(following)
-            stack.append((following, iter(inputs(following)[::-1])))
+            stack.append((following, iter(inputs(following))))
     return order
 
 

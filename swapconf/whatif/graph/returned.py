@@ -1,0 +1,155 @@
+"""RECOMPUTED CELLS -> what they return waits for the state behind them.
+
+A recomputed cell is a graph of its own until late, which is called with the states of memory and of what is printed
+(``UMonad``, ``IOMonad``) and returns them. Inlined, each value that it returns waits for both in turn; of the first
+call of a forward pass the second one is still that in which the pass is called. The parameters that are read last in
+the cell end the state of the cell: what is behind it is read in the next one. Only where something writes, as a router
+that counts its tokens does, are there states at all (measured with MindSpore 2.9.0: Qwen3 with experts; recompute.cc
+keeps the monads of callers).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from os.path import commonprefix
+
+import numpy as np
+
+from swapconf.trace.launch_graph import DEPEND, ITEM, LOAD, NO_NODE, STATE, TUPLE
+from swapconf.whatif.graph.asked import NO_CELL, Asked
+from swapconf.whatif.graph.cell_states import CellStates
+from swapconf.whatif.graph.nodes import Nodes
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A recomputed cell in one forward pass. ``kernels``: ascending; ``nodes``: of these; ``scope``: of its names."""
+
+    kernels: tuple[int, ...]
+    nodes: frozenset[int]
+    scope: str
+
+
+@dataclass(frozen=True)
+class Returned:
+    asked: Asked
+    nodes: Nodes
+    cells: CellStates
+
+    def tie(self) -> None:
+        if not self.asked.run.is_inlined:
+            return
+        seen = set[int | None]()
+        for call in self._calls():
+            state = self._last_state(call)
+            if state == NO_NODE:
+                continue
+            end = self._ended(call, state)
+            batch = self.asked.run.batch_of_pass.get(int(self._passing[call.kernels[0]]))
+            printed = end if batch in seen else self._root(state)
+            seen.add(batch)
+            self._return(call, end, printed)
+
+    @property
+    def _passing(self) -> np.ndarray:
+        return self.asked.prepared.baseline.kernels.passing
+
+    def _calls(self) -> Iterator[_Call]:
+        run, kernels = self.asked.run, self.asked.prepared.baseline.kernels
+        called, under = self.asked.called[: run.count], self.asked.plan.marks.covered.under[:, : run.count]
+        forward = ~kernels.backward[: run.count]
+        of_cells = np.flatnonzero((called != NO_CELL) & forward)
+        calls = {(int(self._passing[kernel]), int(called[kernel])) for kernel in of_cells.tolist()}
+        found = [
+            np.flatnonzero(under[cell] & forward & (self._passing[: run.count] == passing)).tolist()
+            for passing, cell in calls
+        ]
+        for mine in sorted(found, key=lambda one: one[-1]):
+            names = [run.graph.name[run.node_of[kernel]] for kernel in mine]
+            scope = commonprefix([name.rpartition("/")[0] + "/" for name in names if name.count("/") > 1])
+            yield _Call(tuple(mine), frozenset(run.node_of[kernel] for kernel in mine), scope[: scope.rfind("/") + 1])
+
+    def _last_state(self, call: _Call) -> int:
+        """The one behind all that the cell reads and writes; `NO_NODE` for none."""
+        mine = set(call.kernels)
+        read = (self.cells.state(node) for node, (_, place) in self.cells.reading.items() if place in mine)
+        written = (
+            node
+            for node in range(self.nodes.count)
+            if self.nodes.primitive[node] == STATE and not call.nodes.isdisjoint(self.nodes.inputs[node])
+        )
+        return max((one for one in (*read, *written) if one != NO_NODE), key=self._depth, default=NO_NODE)
+
+    def _depth(self, state: int) -> int:
+        depth = 0
+        while state != NO_NODE and self.nodes.primitive[state] == STATE:
+            state, depth = self.nodes.inputs[state][0], depth + 1
+        return depth
+
+    def _root(self, state: int) -> int:
+        while state != NO_NODE and self.nodes.primitive[state] == STATE:
+            state = self.nodes.inputs[state][0]
+        return state
+
+    def _ended(self, call: _Call, state: int) -> int:
+        """The state behind what the cell reads last, in which all that follows is read."""
+        mine = set(call.kernels)
+        reads = [
+            node
+            for node, (_, place) in self.cells.reading.items()
+            if self.nodes.primitive[node] == LOAD and place in mine and self.cells.state(node) == state
+        ]
+        if not reads:
+            return state
+        end = self.nodes.add(STATE, (state, self.nodes.add(TUPLE, reads)))
+        for node, (_, place) in self.cells.reading.items():
+            if place > call.kernels[-1] and self.cells.state(node) == state:
+                self.cells.set(node, end)
+        return end
+
+    def _return(self, call: _Call, end: int, printed: int) -> None:
+        shown: dict[int, int] = {}
+        for user, value in self._returned(call):
+            if value not in shown:
+                shown[value] = self.nodes.tied(self.nodes.tied(value, end), printed)
+            if self._is_called(user):
+                for reader in self.asked.run.users[user]:
+                    self.nodes.read_instead(reader, {user: shown[value]})
+            else:
+                self.nodes.read_instead(user, {value: shown[value]})
+        for saved in self.asked.run.forward_tuples:
+            self.nodes.read_instead(saved, shown)
+
+    def _is_called(self, node: int) -> bool:
+        """Waits for a state behind the cell by itself, as MindSpore has it where it is not recomputed."""
+        inputs = self.nodes.inputs[node]
+        return (
+            self.nodes.primitive[node] == DEPEND and inputs[1] != NO_NODE and self.nodes.primitive[inputs[1]] == STATE
+        )
+
+    def _returned(self, call: _Call) -> Iterator[tuple[int, int]]:
+        """(who reads it behind the cell in the forward pass, value)"""
+        inside = self._inside(call)
+        run, backward = self.asked.run, self.asked.prepared.baseline.kernels.backward
+        for value in sorted(inside):
+            for user in run.users[value]:
+                is_forward = user in run.kernel_of and not backward[run.kernel_of[user]]
+                if user not in inside and value in self.nodes.inputs[user] and (is_forward or self._is_called(user)):
+                    yield user, value
+
+    def _inside(self, call: _Call) -> set[int]:
+        """What the cell launches, and what looks at that there."""
+        found, users = set(call.nodes), self.asked.run.users
+        near = list(found)
+        while near:
+            for user in users[near.pop()]:
+                is_view = self.nodes.primitive[user] == ITEM or (
+                    self.nodes.primitive[user] == DEPEND
+                    and (self.nodes.name[user].startswith(call.scope) or not call.nodes.isdisjoint(users[user]))
+                )
+                if is_view and user not in found:
+                    found.add(user)
+                    near.append(user)
+        return found
