@@ -75,7 +75,7 @@ def main() -> None:
         versions = Versions.in_use()
         level = given.jit_level or UNFUSED_LEVEL
         setting = Setting(versions.mindspore, versions.mindformers, level, judged[0].case.seed)
-        agreement_rows.add(given.row, row_of(judged, setting))
+        agreement_rows.add(given.row, row_of(judged, setting, given.note))
     print(text.partition("\nMade by")[0])
     sys.exit(any(verdict.disagreements or verdict.misses for verdict in judged))
 

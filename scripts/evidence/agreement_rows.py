@@ -62,6 +62,7 @@ class Row:
         moves, host: As many copies, and as much host memory, as predicted.
         below: Where the bound of ``--safe`` is below the truth; ``over``: how far over it in the median.
         missed: Crashes of MindSpore that were not foreseen.
+        note: How blind the cases are.
     """
 
     mindspore: str
@@ -82,13 +83,14 @@ class Row:
     over: float
     disagree: int
     missed: int
+    note: str = ""
 
     @property
     def setting(self) -> Setting:
         return Setting(self.mindspore, self.mindformers, self.level, self.seed)
 
 
-def row_of(verdicts: Sequence[Verdict], setting: Setting) -> Row:
+def row_of(verdicts: Sequence[Verdict], setting: Setting, note: str = "") -> Row:
     """Raises ValueError where no case ran."""
     figures = [verdict.figures for verdict in verdicts if verdict.figures is not None]
     if not figures:
@@ -110,6 +112,7 @@ def row_of(verdicts: Sequence[Verdict], setting: Setting) -> Row:
         over=round(median([entry.over for entry in figures]), 1),
         disagree=sum(bool(verdict.disagreements) for verdict in verdicts),
         missed=sum(bool(verdict.misses) for verdict in verdicts),
+        note=note,
     )
 
 
@@ -196,6 +199,7 @@ def page(rows: Sequence[Row]) -> Iterator[str]:
         "inside far",
         "host memory",
         "bound over",
+        "note",
     )
     yield from table(
         head,
@@ -207,6 +211,7 @@ def page(rows: Sequence[Row]) -> Iterator[str]:
                 f"{row.far_inside} of {row.ran}",
                 f"{row.host} of {row.ran}",
                 f"{row.over:.1f} %",
+                row.note,
             )
             for row in rows
         ],
