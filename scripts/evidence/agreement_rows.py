@@ -38,6 +38,7 @@ HEAD = (
     "bound below",
     "disagree",
     "crashes not foreseen",
+    "how blind",
 )
 
 
@@ -172,6 +173,7 @@ def cells(row: Row) -> tuple[str, ...]:
         f"{row.below} {of}",
         f"{row.disagree} of {row.cases}",
         str(row.missed),
+        row.note,
     )
 
 
@@ -199,7 +201,6 @@ def page(rows: Sequence[Row]) -> Iterator[str]:
         "inside far",
         "host memory",
         "bound over",
-        "note",
     )
     yield from table(
         head,
@@ -211,7 +212,6 @@ def page(rows: Sequence[Row]) -> Iterator[str]:
                 f"{row.far_inside} of {row.ran}",
                 f"{row.host} of {row.ran}",
                 f"{row.over:.1f} %",
-                row.note,
             )
             for row in rows
         ],
