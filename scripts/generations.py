@@ -550,7 +550,7 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, default=kept_in())
     parser.add_argument("--table", action="store_true", help="write docs/evidence/generations.md from all that was run")
     parser.add_argument("--catalog", action="store_true", help="only read the operators of the pair's models")
-    parser.add_argument("--install", action="store_true", help="with pynative: only make the environments")
+    parser.add_argument("--install", action="store_true", help="only make the environments")
     parser.add_argument("pairs", nargs="*", metavar="MINDFORMERS+MINDSPORE")
     options = parser.parse_args()
     folder = options.folder.resolve()
@@ -564,6 +564,9 @@ def main() -> int:
         for needed in (place.folder, place.work, place.result.parent):
             needed.mkdir(parents=True, exist_ok=True)
         try:
+            if options.install:
+                make(place)
+                continue
             if options.catalog:
                 read_cells(place)
                 continue

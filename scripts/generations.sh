@@ -4,7 +4,7 @@ set -euo pipefail
 
 usage() {
   cat <<'USAGE'
-Usage: scripts/generations.sh [--folder FOLDER] [--table] [--catalog] [MINDFORMERS+MINDSPORE...]
+Usage: scripts/generations.sh [--folder FOLDER] [--table | --catalog | --install] [MINDFORMERS+MINDSPORE...]
        scripts/generations.sh [--folder FOLDER] [--table | --install] pynative
        scripts/generations.sh [--folder FOLDER] [--table] cards [RUN...]
 
@@ -15,6 +15,9 @@ docs/evidence/generations.md from it. A pair takes some 5 to 15 minutes and 2.5 
 
 --catalog: instead, reads the operators of its models from the real cells, and writes what differs from the catalog into
 swapconf/models/families/MINDFORMERS; some 10 to 20 minutes for a pair.
+
+--install: instead, only makes the environment of each pair. Scripts of scripts/evidence run with it where they are
+started by ENVIRONMENT/bin/python with PYTHONPATH=ROOT, and for 2.0.0 scripts/placeholders behind it.
 
 pynative: instead, makes the environments of mindformers 2.0.0 and 2.1.0 with MindSpore 2.10.0, and dry-runs
 configs/pynative without swap and recompute and with several of them, on one card and on one of eight ranks that share the

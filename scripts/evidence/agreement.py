@@ -3,7 +3,7 @@
 
     python scripts/evidence/agreement.py --seed S --cases N --folder DIR [--out docs/evidence/agreement.md]
     python scripts/evidence/agreement.py --case S:I --folder DIR
-    python scripts/evidence/agreement.py --seed S --cases N --again DIR
+    python scripts/evidence/agreement.py --seed S --cases N --again DIR [--row docs/evidence/agreement-rows.csv]
 
 Each case is one real dry run of one rank, and one without swap and recompute for every few cases, which share their
 shape. DIR keeps the traces; ``--again`` only predicts and compares again. For each case:
@@ -11,27 +11,33 @@ shape. DIR keeps the traces; ``--again`` only predicts and compares again. For e
 - what `explain` decides = the flags on the cells that the run built = what its graph copies and runs again = its log;
 - what `whatif` predicts from the run without a strategy, against the run with it.
 
+Of another release than that of .venv: ENVIRONMENT/bin/python instead, as `scripts/generations.sh --install` makes it.
+
 Exit code 1 where the first disagrees, or MindSpore crashes and that is not predicted.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import shutil
 import sys
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+import agreement_rows
 from agreement_cases import AS_WRITTEN, Case, case, cases
 from agreement_judge import Verdict, judge
 from agreement_page import line, page
+from agreement_rows import Setting, row_of
 from evidence_page import kept
 
 from swapconf.config.nodes import Document
 from swapconf.dryrun.fold import folded
 from swapconf.dryrun.rank_order import RankOrder
+from swapconf.trace import run_record
+from swapconf.upstream.facts import Versions
+from swapconf.upstream.launch_orders import UNFUSED_LEVEL
 
 
 def main() -> None:
@@ -44,6 +50,7 @@ def main() -> None:
     options.add_argument("--jit-level", default="", metavar="O1", help="with fused kernels; DIR is of one level")
     options.add_argument("--run-only", action="store_true", help="judge nothing: --again does that later")
     options.add_argument("--out", type=Path, help="write the table to this page")
+    options.add_argument("--row", type=Path, metavar="FILE", help="put a row for this release, level and seed there")
     options.add_argument("--note", default="", help="a sentence on how blind these cases are")
     options.add_argument("--timeout", type=float, default=600.0, metavar="SECONDS", help="of one dry run")
     given = options.parse_args()
@@ -64,6 +71,11 @@ def main() -> None:
     text = page(judged, command, given.note, kept(given.out) if given.out is not None else ())
     if given.out is not None:
         given.out.write_text(text, encoding="utf-8")
+    if given.row is not None:
+        versions = Versions.in_use()
+        level = given.jit_level or UNFUSED_LEVEL
+        setting = Setting(versions.mindspore, versions.mindformers, level, judged[0].case.seed)
+        agreement_rows.add(given.row, row_of(judged, setting, given.note))
     print(text.partition("\nMade by")[0])
     sys.exit(any(verdict.disagreements or verdict.misses for verdict in judged))
 
@@ -106,9 +118,12 @@ def _run(one: Case, target: Path, timeout: float, *, with_strategy: bool) -> Non
 
 
 def _is_there(target: Path, asked: Document) -> bool:
-    """Not what another state of these scripts drew for the same seed."""
-    record = target / "run.json"
-    return record.exists() and json.loads(record.read_text(encoding="utf-8"))["settings"] == asked.root.plain()
+    """Not what another state of these scripts drew for the same seed, nor what another release left."""
+    if not (target / run_record.FILE).exists():
+        return False
+    record, versions = run_record.read(target), Versions.in_use()
+    made_with = [record["environment"][package] for package in ("mindspore", "mindformers")]
+    return record["settings"] == asked.root.plain() and made_with == [versions.mindspore, versions.mindformers]
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import Any
 
-from random_shapes import FAMILIES, NO_STRATEGY, NOTHING_SWAPPED, Shape, shape
+from random_shapes import FAMILIES, NO_STRATEGY, NOTHING_SWAPPED, ROOT, Shape, shape
 from random_strategies import strategy
 
 from swapconf.config import overrides
@@ -115,9 +115,16 @@ def _decides(found: Study) -> bool:
     )
 
 
+def families_of(mindformers: str) -> tuple[str, ...]:
+    """That a release can build in graph mode: of one with deltas of its own, those that have such a file."""
+    deltas = ROOT / "swapconf/models/families" / mindformers
+    return tuple(name for name in FAMILIES if not deltas.is_dir() or (deltas / f"{name}.json").exists())
+
+
 def _shape(seed: int, group: int) -> Shape:
     """Families in turn, in an order by the seed."""
-    turn = Random(f"{seed}/families").sample(FAMILIES, len(FAMILIES))
+    built = families_of(Versions.in_use().mindformers)
+    turn = Random(f"{seed}/families").sample(built, len(built))
     for attempt in range(100):
         found = shape(Random(f"{seed}/shape/{group}/{attempt}"), turn[group % len(turn)])
         judged = study(document(found))

@@ -21,6 +21,7 @@ from swapconf.dryrun.effect.effect import observed
 from swapconf.models.network import COMMUNICATION
 from swapconf.trace import trace_folder
 from swapconf.trace.trace import Trace
+from swapconf.upstream.launch_orders import Order
 from swapconf.whatif.graph.predict import GraphedBaseline
 from swapconf.whatif.prediction import Prediction
 
@@ -29,7 +30,8 @@ COMPLETED = ("completed", "does not fit")
 
 @dataclass(frozen=True, kw_only=True)
 class Figures:
-    """Of the true run and of the prediction; bytes, and copies to the host in one step."""
+    """Of the true run and of the prediction; bytes, and copies to the host in one step. ``order``: of the launches, in
+    which it was predicted."""
 
     baseline: int
     peak: int
@@ -41,6 +43,7 @@ class Figures:
     moves: int
     predicted_moves: int
     safe: int
+    order: Order
 
     @property
     def error(self) -> float:
@@ -174,4 +177,5 @@ def _figures(baseline: GraphedBaseline, strategy: Strategy, found: Prediction, t
         moves=sum(kernel.copies_to_host for kernel in truth.step),
         predicted_moves=len(found.moves) // max(found.steps, 1),
         safe=baseline.safe_peak_bytes(strategy, found),
+        order=found.order,
     )

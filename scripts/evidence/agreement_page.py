@@ -8,6 +8,9 @@ from statistics import median
 from agreement_judge import Figures, Verdict
 from evidence_page import opening, paragraph
 
+from swapconf.upstream.facts import Versions
+from swapconf.upstream.launch_orders import Order
+
 FAR = 10.0
 WORST = 1.0
 
@@ -24,6 +27,8 @@ def line(verdict: Verdict) -> str:
             f"peak {figures.error:+.3f} % inside {figures.inside_error:+.3f} % away {figures.away:+.1f} % "
             f"safe {figures.over:+.1f} % host {figures.predicted_host - figures.host:+d} "
             f"moves {figures.moves}/{figures.predicted_moves}"
+            + " in the order of the run"
+            * (figures.order is Order.RUN)
         )
     )
     marks = "".join(f"\n    {text}" for text in (*verdict.disagreements, *verdict.misses, *verdict.spared))
@@ -39,17 +44,19 @@ def page(verdicts: Sequence[Verdict], asked: str, note: str = "", kept: Iterable
 
 
 def _page(verdicts: Sequence[Verdict], asked: str, note: str) -> Iterator[str]:
+    versions = Versions.in_use()
     title = "What-if with fused kernels" if "--jit-level" in asked else "Agreement on random strategies"
     figures = [verdict.figures for verdict in verdicts if verdict.figures is not None]
     rows = [*_summaries(figures), *_outcomes(verdicts)]
     yield from opening(title, _result(verdicts, figures), ("what", "result"), rows)
-    yield f"Made by `python scripts/evidence/agreement.py {asked}` with MindSpore 2.9.0 and"
-    yield "MindSpore Transformers 1.9.0. Shapes, layouts, ranks and strategies are drawn at random; each line is one"
-    yield "true dry run (level 1) and what `whatif` predicts for it from a run without swap and recompute. `--case S:I`"
-    yield "runs one again. *Inside* is the most in use while decoder layers, gradients or what runs again allocate,"
-    yield "copies back aside, *safe* how far the bound of `--safe` lies over the true peak, *away* how far the strategy"
-    yield "takes the peak from that without one."
-    yield ""
+    yield from paragraph(
+        f"Made by `python scripts/evidence/agreement.py {asked}` with MindSpore {versions.mindspore} and MindSpore "
+        f"Transformers {versions.mindformers}. Shapes, layouts, ranks and strategies are drawn at random; each line is "
+        "one true dry run (level 1) and what `whatif` predicts for it from a run without swap and recompute. `--case "
+        "S:I` runs one again. *Inside* is the most in use while decoder layers, gradients or what runs again allocate, "
+        "copies back aside, *safe* how far the bound of `--safe` lies over the true peak, *away* how far the strategy "
+        "takes the peak from that without one."
+    )
     yield from paragraph(note) if note else ()
     yield "## Every case"
     yield ""
@@ -103,6 +110,10 @@ def _summaries(figures: Sequence[Figures]) -> Iterator[tuple[str, str]]:
     yield f"peak more than {FAR:.0f} % away from that without a strategy", f"{far} of {count} cases"
     yield "copies to the host", f"as many as predicted in {same_moves} of {count} cases"
     yield "most host memory", f"as predicted in {same_host} of {count} cases"
+    yield (
+        "MindSpore's own order of launches",
+        f"in {sum(one.order is Order.MINDSPORE for one in figures)} of {count} cases",
+    )
     yield (
         "safe bound",
         f"below the truth in {sum(entry.safe < entry.peak for entry in figures)} of {count} cases; over it by "

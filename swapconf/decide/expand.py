@@ -68,6 +68,7 @@ def expand(config: Config, network: Network, versions: Versions, known: Plans | 
         swap_on=config.swap_on,
         recompute_options=decider.recompute_options,
         lazy_inline=lazily_inlined(config, versions),
+        casts_stay=bool(versions.fact("casts_for_products_stay").value),
     )
 
 

@@ -185,7 +185,7 @@ class Strategy:
     """One LayerStrategy per layer of the network, in order. ``swap_on``: the YAML's master switch.
 
     ``recompute_options``: keyword arguments of ``Cell.recompute`` that the YAML sets. ``lazy_inline``: the model is
-    compiled with it.
+    compiled with it. ``casts_stay``: MindSpore keeps what it casts for a product of two types, whatever is recomputed.
     """
 
     network: Network
@@ -193,6 +193,7 @@ class Strategy:
     swap_on: bool
     recompute_options: Mapping[str, bool] = field(default_factory=dict)
     lazy_inline: bool = True
+    casts_stay: bool = False
 
     @cached_property
     def operators(self) -> dict[str, dict[str, Operator]]:
@@ -207,7 +208,7 @@ class Strategy:
     @property
     def options(self) -> Hashable:
         """What it asks besides its layers."""
-        return self.swap_on, self.lazy_inline, *self.recompute_options.items()
+        return self.swap_on, self.lazy_inline, self.casts_stay, *self.recompute_options.items()
 
     def actions(self) -> dict[tuple[str, str], Action]:
         """The action at every site (layer name, primitive path)."""

@@ -4,7 +4,7 @@ A node is printed as in `launch_graph_text`; one that is a graph of its own call
 
     %4(CNode_9) = call @seg_trans__anonymous__7(%3, %para2_weight)
 
-Nodes and parameters are numbered as they stand in their graph. (MindSpore 2.9.0)
+Nodes and parameters are numbered as they stand in their graph. (MindSpore 2.7.2 to 2.10.0)
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ node is one line, which a constant may break, and lines below it that tell more:
         # Fullname with scope: (Default/Embedding-op0)
 
 An input such as ``%6`` is a node; parameters and constants are none. A file with several graphs is refused, as what
-runs between them is in none of them. (MindSpore 2.9.0)
+runs between them is in none of them. (MindSpore 2.7.2 to 2.10.0)
 """
 
 from __future__ import annotations

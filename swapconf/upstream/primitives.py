@@ -6,6 +6,8 @@ VIEWS = frozenset({"ExpandDims", "Flatten", "Reshape", "Squeeze", "TransposeExtV
 RESHAPE = "Reshape"
 COPY = "MoveTo"  # between device and host
 NORM = "RmsNorm"
+CAST = "Cast"
+PRODUCT = "Mul"  # of each number of one by that of another
 FUSED_LEVEL = "O1"  # the jit_level at which MindSpore makes one kernel of several primitives
 MAKE_SEVERAL = frozenset({"FlashAttentionScore", NORM})  # tensors, of which their gradient reads more than the first
 

@@ -10,6 +10,7 @@ import numpy as np
 from swapconf.decide.strategy import LayerPlan, LayerStrategy, Recompute, Strategy
 from swapconf.trace.columns import Flags, Ints
 from swapconf.whatif.baseline import Baseline
+from swapconf.whatif.casts_for_products import casts_for_products
 from swapconf.whatif.cell_outputs import cell_outputs, read_by_others
 from swapconf.whatif.cell_primitives import path_among
 from swapconf.whatif.communicated import communicated, gathered_once, of_views_left_out, views_left_out
@@ -103,6 +104,9 @@ def _runs_again(prepared: PlacedBaseline, strategy: Strategy, owns: Sequence[Own
     actions = site_actions(prepared.sites, strategy)
     sites = prepared.sites.under(baseline, actions.again)
     flagged, kept, outputs = _flagged(baseline, sites, actions)
+    if strategy.casts_stay:
+        kept = [*kept, *casts_for_products(baseline)]
+        flagged[kept] = False
     flagged[views_left_out(prepared.baseline, sites, actions)] = False
     flagged |= communicated(baseline, sites, actions.comm | actions.alone)
     # what the model marks, runs again in the baseline, too, unless MindSpore has made one kernel of it and of others

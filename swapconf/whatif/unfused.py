@@ -16,6 +16,7 @@ import numpy as np
 from swapconf.timing.costing import Signature, Workload
 from swapconf.trace.columns import FUSED
 from swapconf.trace.trace import Kernel, Task, Trace
+from swapconf.upstream.launch_orders import GRAPH_KEPT
 from swapconf.words.findings import Finding, Origin, Severity
 from swapconf.words.phrases import phrase
 
@@ -82,7 +83,11 @@ def worth(trace: Trace) -> Iterator[Finding]:
         ),
         hint=phrase("confirm what you choose by a dry run; with jit_level O0 the prediction is exact to 1 % or so")
         if is_known
-        else phrase("make the trace again: a dry run of this version with MindSpore 2.9.0 keeps what is inside"),
+        else phrase(
+            "make the trace again: a dry run of this version with MindSpore {first} to {last} keeps what is inside",
+            first=GRAPH_KEPT[0],
+            last=GRAPH_KEPT[1],
+        ),
     )
 
 

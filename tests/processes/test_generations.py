@@ -6,6 +6,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -66,6 +67,15 @@ def test_the_pairs_that_are_run_are_those_that_the_knowledge_names(script: Any) 
     run = {(pair.mindformers, pair.mindspore) for pair in script.PAIRS}
     assert run <= set(MEASURED_PAIRS)
     assert {mindformers for mindformers, _ in run} == {name for name in OFFICIAL_PAIRS if name >= "1.6.0"}
+
+
+def test_an_environment_alone_can_be_made(script: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+    monkeypatch.setattr(script, "make", lambda place: made.append(place.pair.name))
+    monkeypatch.setattr(script, "measure", lambda place: pytest.fail(f"{place.pair.name} is run"))
+    monkeypatch.setattr(sys, "argv", ["generations.sh", "--folder", str(tmp_path), "--install", "1.8.0+2.7.2"])
+    assert script.main() == 0
+    assert made == ["1.8.0+2.7.2"]
 
 
 def test_help_makes_no_environment() -> None:

@@ -300,6 +300,21 @@ def test_the_output_of_a_recomputed_cell_stays() -> None:
     assert "feed_forward.w2 (MatMul) in layer 1" in finding.message
 
 
+def test_what_mindspore_2_7_casts_for_a_product_stays() -> None:
+    place = Place("1", "attention_norm")
+    cast = Held(place, "Cast", frozenset({Launch(place, "Mul")}))
+    others = Held(place, "Cast", frozenset({Launch(place, "Mul"), Launch(place, "Concat")}))
+
+    def missed(held: Held, *, stay: bool) -> bool:
+        strategy = replace(decided(ALL, llama(2)), casts_stay=stay)
+        effect = replace(seen("llama_l2_recompute"), held=seen("llama_l2_recompute").held | {held})
+        return any(finding.rule == MISSING for finding in told(strategy, effect))
+
+    assert missed(cast, stay=False)
+    assert not missed(cast, stay=True)
+    assert missed(others, stay=True)
+
+
 def test_the_output_of_a_recomputed_cell_stays_where_an_operator_in_it_is_selected_too() -> None:
     silu = r"feed_forward\.w1\.activation\.silu"
     place, outer = Place("1", "feed_forward.w1.activation"), Launch(Place("1", "feed_forward"), "Mul")

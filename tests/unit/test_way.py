@@ -22,6 +22,14 @@ from tests.unit.planning import real_judge
 
 GRAPHED = Source(mindspore="2.9.0", level=UNFUSED_LEVEL, has_graph=True, is_grown=False, making="swapconf dryrun X")
 WITHOUT = replace(GRAPHED, has_graph=False)
+READ = "2.7.1", "2.7.2", "2.9.0", "2.10.0"  # releases whose graphs were read
+KEPT = {**dict.fromkeys(READ, True), "2.8.0": True, "2.10.1": True, "2.9.0+own": True} | {
+    "2.7.0": False,
+    "2.11.0": False,
+    "3.0": False,
+    "": False,
+    "of one's own": False,
+}
 
 
 def test_mindspores_own_order_is_told_with_where_it_was_measured() -> None:
@@ -42,6 +50,7 @@ def test_mindspores_own_order_is_told_with_where_it_was_measured() -> None:
         (replace(GRAPHED, level=FUSED_LEVEL), "does not tell that of the strategy", "docs/evidence/what-if-fused.md"),
         (replace(WITHOUT, mindspore="2.7.2"), "the trace has no graph of MindSpore's", "MindSpore 2.7.2, jit_level O0"),
         (replace(WITHOUT, mindspore="2.10.0"), "no graph", "MindSpore 2.10.0, jit_level O0, nothing was measured"),
+        (replace(GRAPHED, mindspore="2.11.0"), "graph", "MindSpore 2.11.0, jit_level O0, nothing was measured"),
         (
             replace(WITHOUT, mindspore="2.7.2", level=FUSED_LEVEL),
             "kernels are fused",
@@ -58,10 +67,10 @@ def test_the_order_of_the_run_is_told_with_why_and_with_what_gives_a_surer_answe
     assert more in told
 
 
-def test_a_release_whose_graph_is_not_kept_is_not_asked_for_another_trace() -> None:
-    for mindspore in ("2.7.2", "2.10.0"):
-        assert not keeps_graph(mindspore)
-        assert "swapconf dryrun" not in Way(Order.RUN, replace(WITHOUT, mindspore=mindspore)).told
+@pytest.mark.parametrize(("mindspore", "is_kept"), KEPT.items())
+def test_a_release_is_asked_for_another_trace_only_where_that_has_a_graph(mindspore: str, is_kept: bool) -> None:
+    assert keeps_graph(mindspore) == is_kept
+    assert ("swapconf dryrun" in Way(Order.RUN, replace(WITHOUT, mindspore=mindspore)).told) == is_kept
 
 
 def test_the_json_form_says_whether_anything_was_measured() -> None:
@@ -72,7 +81,7 @@ def test_the_json_form_says_whether_anything_was_measured() -> None:
         "O0",
         True,
     )
-    assert Way(Order.MINDSPORE, replace(GRAPHED, mindspore="2.10.0")).as_record()["is_measured"] is False
+    assert Way(Order.MINDSPORE, replace(GRAPHED, mindspore="2.8.0")).as_record()["is_measured"] is False
 
 
 def test_what_was_measured_is_told_by_one_line_for_each_order_release_and_level() -> None:
@@ -80,7 +89,17 @@ def test_what_was_measured_is_told_by_one_line_for_each_order_release_and_level(
     assert len(set(keys)) == len(keys)
     assert measured(Order.MINDSPORE, "2.9.1", UNFUSED_LEVEL) == measured(Order.MINDSPORE, "2.9.0", UNFUSED_LEVEL)
     assert measured(Order.MINDSPORE, "own", UNFUSED_LEVEL) is None
-    assert doubt(Order.MINDSPORE, "2.9.0", UNFUSED_LEVEL) < doubt(Order.MINDSPORE, "2.10.0", UNFUSED_LEVEL)
+    assert doubt(Order.MINDSPORE, "2.9.0", UNFUSED_LEVEL) < doubt(Order.MINDSPORE, "2.8.0", UNFUSED_LEVEL)
+
+
+def test_of_two_releases_of_one_minor_each_is_told_by_its_own_line() -> None:
+    own = measured(Order.RUN, "2.7.2", UNFUSED_LEVEL)
+    assert own is not None
+    older = own._replace(mindspore="2.7.1")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(launch_orders, "MEASURED", (older, own))
+        assert measured(Order.RUN, "2.7.1", UNFUSED_LEVEL) is older
+        assert measured(Order.RUN, "2.7.2", UNFUSED_LEVEL) is own
 
 
 def test_a_trace_tells_its_level_its_release_and_whether_it_has_a_graph(tmp_path: Path) -> None:

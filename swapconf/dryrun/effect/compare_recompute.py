@@ -24,7 +24,7 @@ from swapconf.decide.strategy import LayerStrategy, Recompute, Strategy
 from swapconf.dryrun.effect import layer_words
 from swapconf.dryrun.effect.effect import Effect, Held, Launch
 from swapconf.models.network import COMMUNICATION
-from swapconf.upstream.primitives import RESHAPE, VIEWS, plain
+from swapconf.upstream.primitives import CAST, PRODUCT, RESHAPE, VIEWS, plain
 from swapconf.upstream.scopes import Place, descends
 from swapconf.words.findings import Finding, Origin, Severity, in_order
 from swapconf.words.phrases import phrase
@@ -82,7 +82,7 @@ class _LayerView:
     def __init__(self, entry: LayerStrategy, again: Iterable[Launch], strategy: Strategy) -> None:
         self._layer, self._template, self._plan = entry.layer.name, entry.layer.template, entry.plan
         self._exact = not strategy.network.approximated
-        self._lazy_inline = strategy.lazy_inline
+        self._lazy_inline, self._casts_stay = strategy.lazy_inline, strategy.casts_stay
         self._keeps_communication = strategy.recompute_options.get("mp_comm_recompute") is False
         self._recomputed = frozenset(
             path for path, decision in entry.plan.decisions.items() if isinstance(decision.action, Recompute)
@@ -175,11 +175,13 @@ class _LayerView:
         return launch.primitive in _PARTS_OF_LAYOUTS and is_asked and not of_type
 
     def _may_stay(self, tensor: Held, operator: str) -> bool:
-        """What is seen through a view that is not recomputed, the output of a recomputed cell, and what MindSpore never
-        recomputes."""
+        """What is seen through a view that is not recomputed, the output of a recomputed cell, what MindSpore casts for
+        a product and keeps, and what it never recomputes."""
         if tensor.primitive in _NEVER or (tensor.primitive in COMMUNICATION and self._keeps_communication):
             return True
         if not self._lazy_inline and self._is_left_then(tensor):
+            return True
+        if self._casts_stay and tensor.primitive == CAST and all(one.primitive == PRODUCT for one in tensor.readers):
             return True
         views = [reader for reader in tensor.readers if reader.primitive in VIEWS]
         if not all(self._is_decided(view) and self._ends_decided(tensor, view) for view in views):

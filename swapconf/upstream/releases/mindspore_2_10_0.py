@@ -8,7 +8,7 @@ from swapconf.words.phrases import phrase
 RELEASE = Release(
     package="mindspore",
     version="2.10.0",
-    confirms=("recomputed_consumer_voids_swap",),
+    confirms=("recomputed_consumer_voids_swap", "casts_for_products_stay"),
     changes={
         "stopped_recompute_keeps_a_tensor": FactValue(
             value=True,

@@ -9,8 +9,16 @@ RELEASE = Release(
     package="mindspore",
     version="2.7.1",
     changes={
+        "casts_for_products_stay": FactValue(
+            value=True,
+            for_earlier=True,
+            source=phrase(
+                "in dry runs with 2.7.1 and 2.7.2 it casts what ChatGLM splits in its rotary embedding before that is "
+                "multiplied with a table of 32 bits, and keeps these casts in layers that are recomputed"
+            ),
+        ),
         "recomputed_consumer_voids_swap": FactValue(
             value=False, source=phrase("in dry runs the tensor is moved, released and feeds the recomputed operator")
-        )
+        ),
     },
 )

@@ -4,4 +4,6 @@ from __future__ import annotations
 
 from swapconf.upstream.release import Release
 
-RELEASE = Release(package="mindspore", version="2.7.2", confirms=("recomputed_consumer_voids_swap",))
+RELEASE = Release(
+    package="mindspore", version="2.7.2", confirms=("recomputed_consumer_voids_swap", "casts_for_products_stay")
+)

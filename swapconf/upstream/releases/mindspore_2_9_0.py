@@ -10,6 +10,9 @@ RELEASE = Release(
     version="2.9.0",
     confirms=("recomputed_consumer_voids_swap",),
     changes={
+        "casts_for_products_stay": FactValue(
+            value=False, source=phrase("in dry runs a product takes factors of two types, and nothing is cast for it")
+        ),
         "recomputed_query_norm_crashes": FactValue(
             value=True,
             for_earlier=True,
