@@ -74,12 +74,14 @@ def test_the_smallest_hole_that_fits_is_taken_and_of_several_the_lowest() -> Non
     assert free.take(15) is None
 
 
-def test_nothing_given_twice_is_no_hole_twice() -> None:
+def test_no_bytes_are_no_hole_wherever_they_are_given_back() -> None:
     free = FreeSpace()
     free.give(100, 20)
     free.give(10, 0)
-    free.give(10, 0)
-    assert [free.take(0), free.take(20), free.take(0)] == [10, 100, None]
+    free.give(110, 0)  # in the middle of a hole
+    assert [free.take(10), free.take(0), free.take(10), free.take(0)] == [100, 110, 110, None]
+    free.give(100, 20)
+    assert free.take(20) == 100
 
 
 def test_neighbours_join() -> None:
