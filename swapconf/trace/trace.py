@@ -110,8 +110,9 @@ class Trace:
     PyNative mode, whose tasks have no cells and whose kernels stand in no order of execution; its child tells what the
     last step moved to the host: ``moved``, (layer, bytes) of each tensor, and the most bytes there at once.
     ``launch_graph_file``: where the graph that decided the order of the kernels is kept, "" where it is not;
-    ``fused_kernels_file``: the same of what is inside fused kernels; ``known_inside``: what of that is known already, None
-    where the file is to be asked. ``closed``: the trace with fused kernels whose operators are the kernels of this one."""
+    ``fused_kernels_file``: the same of what is inside fused kernels; ``known_inside``: what of that is known already,
+    None where the file is to be asked. ``closed``: the trace with fused kernels whose operators are the kernels of this
+    one."""
 
     folder: str
     rank: int
