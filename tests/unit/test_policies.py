@@ -108,6 +108,17 @@ def test_what_is_released_before_it_is_born_stays() -> None:
     assert early.mapped_bytes == kept.mapped_bytes
 
 
+def test_blocks_of_no_bytes_change_nothing() -> None:
+    """Of what operators hand on inside a fused kernel; one is given back in the middle of what has become a hole."""
+    real = [(1, 8, GIB), (2, 4, 3 * MIB), (3, 5, MIB), (7, 9, 2 * MIB)]
+    nothing = [(4, 6, 0), (6, 8, 0)]
+    alone = mindspore.place(blocks(*real))
+    mixed = mindspore.place(blocks(*sorted([*real, *nothing])))
+    is_real = np.array([row in real for row in sorted([*real, *nothing])])
+    assert mixed.offset[is_real].tolist() == alone.offset.tolist()
+    assert (mixed.mapped_bytes, mixed.reserved_bytes) == (alone.mapped_bytes, alone.reserved_bytes)
+
+
 def test_persistent_blocks_have_one_piece_of_their_own() -> None:
     """The second persistent piece belongs to the common manager."""
     live = blocks(

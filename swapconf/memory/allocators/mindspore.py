@@ -102,7 +102,7 @@ def _filled(lifetimes: Lifetimes, pool: Pool) -> tuple[_Pieces, list[int]]:
         if start is None:
             manager[event], start = pieces.allocate(manager[event], sizes[event])
         address[event] = start
-    for block in np.flatnonzero(~has_size).tolist() if pieces.depths else ():
+    for block in np.flatnonzero(~has_size).tolist():
         address[block] = _TOP - pieces.depths[0]
     return pieces, address
 
