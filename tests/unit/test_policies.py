@@ -117,6 +117,7 @@ def test_blocks_of_no_bytes_change_nothing() -> None:
     is_real = np.array([row in real for row in sorted([*real, *nothing])])
     assert mixed.offset[is_real].tolist() == alone.offset.tolist()
     assert (mixed.mapped_bytes, mixed.reserved_bytes) == (alone.mapped_bytes, alone.reserved_bytes)
+    assert mindspore.place(blocks((1, 3, 0)), Pool(first_bytes=0)).mapped_bytes == 0
 
 
 def test_persistent_blocks_have_one_piece_of_their_own() -> None:

@@ -91,9 +91,10 @@ def _filled(lifetimes: Lifetimes, pool: Pool) -> tuple[_Pieces, list[int]]:
     too_early = lifetimes.end <= lifetimes.start
     if too_early.any():
         events = events[(events >= 0) | ~too_early[~events]]
-    has_size = lifetimes.size_bytes > 0  # what is handed on inside a fused kernel has none, and lies nowhere
-    if not has_size.all():
-        events = events[has_size[np.where(events < 0, ~events, events)]]
+    # what is handed on inside a fused kernel has no bytes, and lies nowhere
+    nothing = lifetimes.size_bytes == 0 if lifetimes.size_bytes.any() else np.zeros(len(lifetimes), dtype=np.bool_)
+    if nothing.any():
+        events = events[~nothing[np.where(events < 0, ~events, events)]]
     for event in events.tolist():
         if event < 0:
             manager[~event].give(address[~event], sizes[~event])
@@ -102,7 +103,7 @@ def _filled(lifetimes: Lifetimes, pool: Pool) -> tuple[_Pieces, list[int]]:
         if start is None:
             manager[event], start = pieces.allocate(manager[event], sizes[event])
         address[event] = start
-    for block in np.flatnonzero(~has_size).tolist():
+    for block in np.flatnonzero(nothing).tolist():
         address[block] = _TOP - pieces.depths[0]
     return pieces, address
 
