@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Plans held against true dry runs: random shapes of four families under several budgets, as docs/evidence/plans.md.
 
-    python scripts/evidence/plans.py --seed 1 --keep DIR [--out docs/evidence/plans.md] [--jobs 1]
+    python scripts/evidence/plans.py --seed 1 --keep DIR [--out docs/evidence/plans.md] [--jobs 1] [--jit-level O1]
 
 Each shape is a config with a random model and layout of the seed (random_shapes.py); its baseline is dry-run once.
 Budgets reach from 95 % of what the model needs without swap and recompute to just above the lowest plan that is found;
@@ -18,7 +18,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 from statistics import median
@@ -98,10 +98,13 @@ class Made:
         return 100 * (min(fitting) / self.found["step_us"]["none"] - 1) if fitting else None
 
 
-def drawn(seed: int, family: str, stages: int) -> Shape:
-    """The first random shape of a family with so many stages that `check` has nothing against."""
+def drawn(seed: int, family: str, stages: int, jit_level: str = "") -> Shape:
+    """The first random shape of a family with so many stages that `check` has nothing against. ``jit_level``: other
+    than that of the example that it is made of."""
     for attempt in range(1000):
         found = shape(Random(f"{seed}/plans/{family}/{stages}/{attempt}"), family)
+        if jit_level:
+            found = replace(found, settings={**found.settings, "context.jit_config.jit_level": jit_level})
         if found.num_stages != stages:
             continue
         judged = study(document(found))
@@ -117,13 +120,15 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="the page to write")
     parser.add_argument("--jobs", type=int, default=1, help="dry runs at once")
     parser.add_argument("--only", action="append", default=[], metavar="FAMILY", help="families, instead of all")
+    parser.add_argument("--jit-level", default="", metavar="O1", help="with fused kernels; DIR is of one level")
     parser.add_argument("--kept", action="store_true", help="only what is in the folder already")
     options = parser.parse_args()
     options.keep.mkdir(parents=True, exist_ok=True)
     failed: list[str] = []
     shapes = [item for item in SHAPES if not options.only or item[0] in options.only]
     made = [item for family, stages in shapes for item in _plans(options, family, stages, failed)]
-    page = "\n".join(_page(made, failed, options.seed, kept(options.out) if options.out else ())) + "\n"
+    lines = _page(made, failed, options.seed, options.jit_level, kept(options.out) if options.out else ())
+    page = "\n".join(lines) + "\n"
     if options.out:
         options.out.write_text(page, encoding="utf-8")
     print(page)
@@ -131,7 +136,7 @@ def main() -> None:
 
 def _plans(options: argparse.Namespace, family: str, stages: int, failed: list[str]) -> Iterator[Made]:
     """``failed``: takes what a plan that was not confirmed ended with."""
-    drawn_shape = drawn(options.seed, family, stages)
+    drawn_shape = drawn(options.seed, family, stages, options.jit_level)
     traces = place(options, family, stages)
     name = traces.name
     if options.kept and not all((options.keep / f"{name}-{kind}.json").exists() for kind in ("none", "lowest")):
@@ -207,12 +212,15 @@ def _at_full(made: list[Made]) -> Iterator[tuple[str, str]]:
         yield f"the same with tensor parallelism, {len(split)} models", f"at least {min(split):+.1f} %"
 
 
-def _page(made: list[Made], failed: list[str], seed: int, kept_lines: Iterable[str] = ()) -> Iterator[str]:
+def _page(
+    made: list[Made], failed: list[str], seed: int, jit_level: str, kept_lines: Iterable[str] = ()
+) -> Iterator[str]:
     errors = [abs(error) for item in made for error in item.errors]
     over = [item for item in made if item.truly_needed_bytes > item.budget_bytes]
     slower = [item for item in made if item.best_simple is not None and item.change > item.best_simple + 0.1]
+    level = f" --jit-level {jit_level}" * bool(jit_level)
     yield from opening(
-        "Plans against true dry runs",
+        "Plans with fused kernels against true dry runs" if jit_level else "Plans against true dry runs",
         f"{len(over)} of {len(made)} plans for random models need more in the true run than their budget, and the used "
         f"peak is off by {median(errors):.3f} % in the median and {max(errors):.2f} % at worst. {len(slower)} of them "
         "are slower than the best of six simple strategies that fits, by more than 0.1 points.",
@@ -226,7 +234,7 @@ def _page(made: list[Made], failed: list[str], seed: int, kept_lines: Iterable[s
         ],
     )
     yield from (
-        f"`python scripts/evidence/plans.py --seed {seed} --keep DIR` (MindSpore 2.9.0, mindformers 1.9.0):",
+        f"`python scripts/evidence/plans.py --seed {seed}{level} --keep DIR` (MindSpore 2.9.0, mindformers 1.9.0):",
         "random models and layouts, planned and confirmed by `swapconf plan --confirm`. Peaks are dry runs, level 1;",
         f"times are estimated on {HARDWARE}, with a host link 30 % slower. Budgets count the workspace of one kernel,",
         "estimated. *Change* is that of the step against no swap and no recompute; *simple*: of the best of six simple",

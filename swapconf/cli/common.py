@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
 from functools import wraps
@@ -111,9 +111,12 @@ def register_option(function: F) -> F:
     )(function)
 
 
-def go_on(studied: Study) -> None:
-    """Say what is wrong with a YAML; end here where nothing may be started or predicted with it."""
-    print_findings(studied.findings, err=True)
+def go_on(studied: Study, told: Iterable[Finding] = ()) -> None:
+    """Say what is wrong with a YAML; end here where nothing may be started or predicted with it. ``told``: what was
+    said already of another form of it, in which lines may be others."""
+    said = {(finding.rule, finding.origin.path, finding.message) for finding in told}
+    fresh = [one for one in studied.findings if (one.rule, one.origin.path, one.message) not in said]
+    print_findings(fresh, err=True)
     if studied.is_refused:
         say(phrase("swapconf: nothing was started; correct the errors first"), err=True)
         raise SystemExit(EXIT_ERRORS)

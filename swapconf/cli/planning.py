@@ -14,7 +14,7 @@ import click
 
 from swapconf.cli.children import Children
 from swapconf.cli.cluster import cards_told
-from swapconf.cli.common import go_on, print_findings, say
+from swapconf.cli.common import EXIT_ERRORS, go_on, print_findings, say
 from swapconf.cli.machine import MachineOptions
 from swapconf.cli.progress import counted
 from swapconf.words.phrases import phrase
@@ -108,6 +108,8 @@ def judge_of_yaml(
     from swapconf.whatif.question import known_family, network_asked
 
     known_family(network_asked(study), study.config.file)  # before dry runs that would be for nothing
+    if baseline is None:
+        _stop_what_has_no_dry_run(study)
     budget = asked.in_bytes()
     machine = options.load()
     found = judge_of(
@@ -122,6 +124,17 @@ def judge_of_yaml(
     )
     print_findings(found.evaluator.findings, err=True)
     return found if asked.beside is not None else _in_room(found, study, machine)
+
+
+def _stop_what_has_no_dry_run(study: Study) -> None:
+    from swapconf.dryrun.no_dry_run import no_dry_run
+    from swapconf.dryrun.rank_order import REGISTER_PATH
+    from swapconf.plan.runs import LEVEL
+
+    if found := list(no_dry_run(study, LEVEL, os.environ, os.environ.get(REGISTER_PATH, ""))):
+        print_findings(found, err=True)
+        say(phrase("swapconf: nothing was started; correct the errors first"), err=True)
+        raise SystemExit(EXIT_ERRORS)
 
 
 def _in_room(judge: Judge, study: Study, machine: Machine) -> Judge:
@@ -141,7 +154,7 @@ def baselines(study: Study, changes: Sequence[str], runs: RunOptions) -> list[Pa
 
     document = dry_runs.without_strategy(study.document.file, changes)
     plain = study_for_run(document, os.environ)
-    go_on(plain)
+    go_on(plain, study.findings)
     place = dry_runs.place_of_baselines(document, runs.keep)
     found = dry_runs.traces_of(_run(plain, place, runs, phrase("baseline")))
     if is_turned_by_swap(plain.config, plain.versions):
@@ -340,6 +353,6 @@ def run_plan(
 
     document = changed(base_config.of_text(text, study.document.file), changes)
     written = study_for_run(document, os.environ)
-    go_on(written)
+    go_on(written, study.findings)
     with tempfile.TemporaryDirectory(prefix="swapconf-plan-", ignore_cleanup_errors=True) as folder:
         return _run(written, Path(folder), runs, phrase("plan"), ranks)

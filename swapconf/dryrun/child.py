@@ -254,7 +254,8 @@ def _trace(folder: Folder, rank: int) -> Trace | None:
         return None
     if inner != folder.path and (folder.path / marks.FILE).exists():
         shutil.move(str(folder.path / marks.FILE), str(inner / marks.FILE))
-    return trace_folder.read(inner, rank)
+    trace = trace_folder.read(inner, rank)
+    return replace(trace, known_inside=trace.fused_kernels)  # before its file is moved, or removed
 
 
 def reserved_bytes(result: Path) -> int | None:

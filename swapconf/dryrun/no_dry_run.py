@@ -2,7 +2,10 @@
 
 ``jit_level: O2`` hands the graph to CANN's graph engine, which plans the memory itself; without a CANN MindSpore 2.9.0
 cannot even compile it ("Load backend failed"). A YAML for prediction has no ``optimizer``, without which mindformers
-cannot train, and a dry run is one of training. An mcore model whose config.json cannot be read is not built either
+cannot train, and a dry run is one of training; where it has one, ``run_mode`` says that it is none for training, and
+mindformers 1.9.0 then fills in nothing that a training needs (``ConfigTemplate.apply_template``, when it reads the
+file). Nor is there one with an optimizer that mindformers no longer has, where no code is told that may bring it. An
+mcore model whose config.json cannot be read is not built either
 (``merge_model_config`` of 1.9.0 opens it whatever the YAML says itself; legacy models do not need it), nor a model
 that nothing names, nor one of ``auto_register`` without the folder with its code
 (``MindFormerRegister.auto_register``).
@@ -16,7 +19,7 @@ from pathlib import Path
 
 from swapconf.config import pretrained
 from swapconf.config.config import Dialect
-from swapconf.decide.rules import model_not_named
+from swapconf.decide.rules import model_not_named, optimizer_gone
 from swapconf.dryrun.cann import find_cann
 from swapconf.dryrun.environment import without_shim
 from swapconf.dryrun.pynative import refusals
@@ -25,7 +28,8 @@ from swapconf.words.findings import Finding, Severity
 from swapconf.words.phrases import phrase
 
 RULE, NO_TRAINING = "graph-engine-no-dry-run", "no-training"
-NO_MODEL, NO_CODE = "no-model", "no-model-code"
+NO_MODEL, NO_CODE, NO_OPTIMIZER = "no-model", "no-model-code", "no-optimizer"
+_NO_TRAINING_MODES = frozenset({"predict", "eval"})
 _CODE = tuple(f"model.{part}.auto_register" for part in ("arch", "model_config"))
 _GRAPH_ENGINE = "O2"
 
@@ -45,15 +49,8 @@ def no_dry_run(study: Study, level: int, environment: Mapping[str, str], registe
     yield from refusals.refusals(study, level)
     if config.dialect is Dialect.PYNATIVE:
         return
-    if study.document.entry_at("optimizer") is None:
-        mode = study.document.entry_at("run_mode")
-        yield Finding(
-            origin=config.origin("optimizer") if mode is None else study.document.key_origin(mode, "run_mode"),
-            rule=NO_TRAINING,
-            severity=Severity.ERROR,
-            message=phrase("there is no `optimizer`, as in a YAML for prediction: nothing can be trained with it"),
-            hint=phrase("a dry run is one of training; name a YAML for training, with `optimizer` and `lr_schedule`"),
-        )
+    yield from _no_training(study)
+    yield from _no_optimizer(study, register_path)
     yield from _no_model(study)
     yield from _no_code(study, register_path)
     if config.runtime.jit_level == _GRAPH_ENGINE and not find_cann(without_shim(environment)):
@@ -70,6 +67,45 @@ def no_dry_run(study: Study, level: int, environment: Mapping[str, str], registe
                 "without fused kernels"
             ),
         )
+
+
+def _no_training(study: Study) -> Iterator[Finding]:
+    config, mode = study.config, study.document.entry_at("run_mode")
+    if study.document.entry_at("optimizer") is None:
+        yield Finding(
+            origin=config.origin("optimizer") if mode is None else study.document.key_origin(mode, "run_mode"),
+            rule=NO_TRAINING,
+            severity=Severity.ERROR,
+            message=phrase("there is no `optimizer`, as in a YAML for prediction: nothing can be trained with it"),
+            hint=phrase("a dry run is one of training; name a YAML for training, with `optimizer` and `lr_schedule`"),
+        )
+    elif mode is not None and mode.value.plain() in _NO_TRAINING_MODES:
+        yield Finding(
+            origin=study.document.key_origin(mode, "run_mode"),
+            rule=NO_TRAINING,
+            severity=Severity.ERROR,
+            message=phrase(
+                "with `run_mode: {mode}` mindformers fills in nothing that a training needs, and stops when it is to "
+                "train",
+                mode=mode.value.plain(),
+            ),
+            hint=phrase("a dry run is one of training; where the YAML is for that, too: --set run_mode=train"),
+        )
+
+
+def _no_optimizer(study: Study, register_path: str) -> Iterator[Finding]:
+    """`check` gives it less weight, as code that is loaded may bring one of that name."""
+    has_code = register_path or any(study.document.entry_at(path) is not None for path in _CODE)
+    for finding in () if has_code else study.findings:
+        if finding.rule == optimizer_gone.RULE:
+            yield replace(
+                finding,
+                rule=NO_OPTIMIZER,
+                severity=Severity.ERROR,
+                message=phrase(
+                    "a dry run has mindformers build the optimizer of the YAML: {reason}", reason=finding.message
+                ),
+            )
 
 
 def _no_model(study: Study) -> Iterator[Finding]:

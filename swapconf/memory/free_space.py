@@ -38,7 +38,9 @@ class FreeSpace:
         return address
 
     def give(self, address: int, size_bytes: int) -> None:
-        """These bytes are free; they join the holes that they touch."""
+        """These bytes are free; they join the holes that they touch. No bytes leave no hole."""
+        if not size_bytes:
+            return
         by_size, end = self._by_size, address + size_bytes
         if (before := self._start.pop(address, None)) is not None:
             del self._end[before], by_size[bisect_left(by_size, address - before << _BITS | before)]

@@ -19,7 +19,7 @@ from swapconf.words.phrases import mark, phrase
 LOWEST_PLACED = 40  # plans, where none fits
 MENU_ASKED, SEARCH_ASKED, REGULAR_ASKED = 400, 500, 150  # plans, with an effort of 1
 FEW_LAYERS, USUAL_LAYERS = 8, 16  # up to these the fewer there are the fewer ways there are to mix them
-USUAL_KERNELS = 50_000  # of a step; up to these as many plans are asked for
+USUAL_KERNELS = 10_000  # of a step; up to these as many plans are asked for
 # families whose plans held in true runs (docs/evidence/plans.md); others are always confirmed
 EVIDENCE = frozenset({"llama"})
 

@@ -21,6 +21,7 @@ from swapconf.study.study import Study
 from swapconf.trace import trace_folder
 from swapconf.words.phrases import joined, phrase
 
+LEVEL = 1  # of its dry runs
 _CRASHES = frozenset({RankOutcome.STOPPED.value, RankOutcome.CRASHED.value})
 # section -> keys that switch something on, where the YAML has them
 _SWITCHES = {
@@ -95,6 +96,7 @@ def orders(
         RankOrder(
             document=document,
             rank=rank,
+            level=LEVEL,
             fold=fold,
             timeout_seconds=timeout_seconds,
             keep=keep,

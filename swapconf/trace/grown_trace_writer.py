@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 from swapconf.files.writing import refuse_links, replace_text
@@ -24,6 +25,9 @@ def write(trace: Trace, folder: Path) -> None:
     replace_text(folder / BLOCKS, "".join(memory_block_lines(trace.blocks, {})))
     replace_text(folder / GRAPH, "".join(tracker_graph_lines(trace.tasks)))
     replace_text(folder / ORDER, "".join(execute_order_lines(trace.kernels)))
+    if trace.fused_kernels:
+        with suppress(ValueError):  # too many to be kept; a trace is whole without
+            fused_kernels.write(trace.fused_kernels, folder / fused_kernels.FILE)
 
 
 def remove(folder: Path) -> None:

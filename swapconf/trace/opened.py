@@ -65,6 +65,7 @@ def opened(trace: Trace) -> Opened:
         tasks=tuple(tasks),
         launch_graph_file="",
         fused_kernels_file="",
+        known_inside=None,
         closed=trace,
     )
     return Opened(trace=found, closed=trace, parts=parts, makers=_makers(tasks, scale), names=names, scale=scale)

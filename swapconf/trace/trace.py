@@ -110,8 +110,9 @@ class Trace:
     PyNative mode, whose tasks have no cells and whose kernels stand in no order of execution; its child tells what the
     last step moved to the host: ``moved``, (layer, bytes) of each tensor, and the most bytes there at once.
     ``launch_graph_file``: where the graph that decided the order of the kernels is kept, "" where it is not;
-    ``fused_kernels_file``: the same of what is inside fused kernels. ``closed``: the trace with fused kernels whose
-    operators are the kernels of this one."""
+    ``fused_kernels_file``: the same of what is inside fused kernels; ``known_inside``: what of that is known already,
+    None where the file is to be asked. ``closed``: the trace with fused kernels whose operators are the kernels of this
+    one."""
 
     folder: str
     rank: int
@@ -123,6 +124,7 @@ class Trace:
     moved_host_bytes: int = 0
     launch_graph_file: str = ""
     fused_kernels_file: str = ""
+    known_inside: Mapping[str, FusedKernel] | None = field(default=None, repr=False, compare=False)
     closed: Trace | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
@@ -178,6 +180,8 @@ class Trace:
     def fused_kernels(self) -> Mapping[str, FusedKernel]:
         """What is inside fused kernels, by their names; nothing where it was not kept. Raises SwapconfError where the
         file is damaged."""
+        if self.known_inside is not None:
+            return self.known_inside
         return fused_kernels.read(self.fused_kernels_file) if self.fused_kernels_file else {}
 
     @cached_property

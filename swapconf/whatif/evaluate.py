@@ -126,7 +126,8 @@ class Evaluator:
 
     def order(self, config: Config, keys: Sequence[Hashable]) -> None:
         """Predict the memory of a strategy in the order in which MindSpore itself would launch its kernels, which takes
-        several times as long; `evaluate` and `with_fragments_bytes` tell that from now on."""
+        several times as long; `evaluate` and `with_fragments_bytes` tell that from now on. Where no graph tells that
+        order, it is that of the run which is compiled as the strategy is: with lazy inline or without."""
         for rank, key in zip(self._ranks, keys, strict=True):
             meaning = self._meaning(rank, key, config)
             if meaning not in rank.orders:
@@ -261,7 +262,7 @@ class _Rank:
         self.numbers: dict[Hashable, int] = {}  # by `asked`
         self.memory: dict[int, RankMemory] = {}
         self.mapped: dict[int, int] = {}
-        self.orders: dict[int, Ordered | None] = {}  # None where the trace does not tell the order
+        self.orders: dict[int, Ordered | None] = {}  # None where nothing tells more than `predict`
         self.ordered: dict[Hashable, Ordered | None] = {}  # by key: of those that `order` was asked for
         self.launched: Latest[int, Launched] = Latest(_PROGRAMS)
         self.devices: Latest[int, Lifetimes] = Latest(_DEVICES)
@@ -288,12 +289,12 @@ class _Rank:
         return memory, launched
 
     def order(self, meaning: int, strategy: Strategy, policy: str) -> None:
-        graphed = self.baselines.graphed(strategy)
-        if graphed.run is None:
-            self.orders[meaning] = None
+        asked, graphed = self.baselines.asked(strategy), self.baselines.graphed(strategy)
+        if graphed.run is None and asked is self.question:
+            self.orders[meaning] = None  # `predict` tells the same
             return
         found = graphed.predict(strategy)
-        mapped = place(policy, found.device, self.baselines.asked(strategy).pool).mapped_bytes
+        mapped = place(policy, found.device, asked.pool).mapped_bytes
         self.orders[meaning] = Ordered(memory=self._memory(found, strategy), mapped_bytes=mapped, order=found.order)
 
     def _memory(self, found: Prediction, strategy: Strategy) -> RankMemory:

@@ -12,6 +12,7 @@ import numpy as np
 from swapconf.decide.strategy import LayerPlan, Strategy
 from swapconf.models.network import Network
 from swapconf.trace.columns import Flags, Ints
+from swapconf.trace.work import COLLECTIVES
 from swapconf.whatif.assigned import assign
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.gradient_only import gradient_only
@@ -48,9 +49,11 @@ class PlacedBaseline:
 
     @cached_property
     def is_once(self) -> Flags:
-        """[kernels] what never runs again: copies that MindSpore puts in when all else is decided, and what another
-        stage sends (measured with MindSpore 2.9.0)."""
-        return np.isin(self.baseline.kernels.primitives, list(_ONCE))
+        """[kernels] what never runs again: copies that MindSpore puts in when all else is decided, what another stage
+        sends, and what gathers weights from the shards of the parallel optimizer, of which ``Cell.recompute`` takes no
+        notice whatever ``parallel_optimizer_comm_recompute`` is (measured with MindSpore 2.9.0)."""
+        primitives = self.baseline.kernels.primitives
+        return np.isin(primitives, list(_ONCE)) | self.baseline.of_weights & np.isin(primitives, list(COLLECTIVES))
 
     @cached_property
     def passes(self) -> tuple[int, ...]:

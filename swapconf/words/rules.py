@@ -186,8 +186,13 @@ DRY_RUNS: Pages = {
     ),
     "no-training": (
         "error",
-        "A YAML without `optimizer`, as one for prediction: mindformers cannot train with it, and a dry run is one of "
-        "training. Nothing is started.",
+        "A YAML without `optimizer`, or with `run_mode: predict` or `eval`: mindformers cannot train with it, and a "
+        "dry run is one of training. Nothing is started.",
+    ),
+    "no-optimizer": (
+        "error",
+        "mindformers cannot build the optimizer, for what `optimizer-gone` says with less weight: code of one's own "
+        "may bring one of that name, and no such code is told. Nothing is started.",
     ),
     "no-model": (
         "error",

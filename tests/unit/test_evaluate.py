@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from swapconf.compare import folders
@@ -15,6 +16,7 @@ from swapconf.compare.predicted import of_baseline
 from swapconf.config.config import Config
 from swapconf.decide.strategy import Strategy
 from swapconf.plan.modes import RECOMPUTED, Atom, Mode, config_of, uniform
+from swapconf.trace import grown_trace_writer, trace_folder
 from swapconf.trace.launch_graph import LaunchGraph
 from swapconf.whatif import rerun
 from swapconf.whatif.evaluate import Evaluator
@@ -226,6 +228,40 @@ def test_with_swap_the_order_is_that_of_a_run_with_swap_on_where_that_decides_it
     for name in ("full recompute", "layers swapped"):
         fresh.order(strategy(MODES[name]), [name])
     assert len(set(map(id, asked))) == kinds
+
+
+def _with_more(folder: Path, more_bytes: int) -> None:
+    """The first block of the trace there is larger, which is never released."""
+    trace = trace_folder.read(folder, 0)
+    first = int(np.flatnonzero(trace.blocks.is_persistent)[0])
+    behind = (np.arange(len(trace.blocks)) >= first) & ~trace.blocks.on_host
+    sizes = trace.blocks.size_bytes + more_bytes * (np.arange(len(trace.blocks)) == first)
+    blocks = replace(trace.blocks, size_bytes=sizes, used_bytes=trace.blocks.used_bytes + more_bytes * behind)
+    grown_trace_writer.write(replace(trace, blocks=blocks), folder)
+
+
+def test_without_a_graph_too_the_memory_of_a_swap_is_told_by_the_run_with_swap_on(tmp_path: Path) -> None:
+    """As of a model that no run had as a whole, whose trace was grown."""
+    more = 64 << 20
+    for folder in (tmp_path / "rank_0", tmp_path / SWAP_ON / "rank_0"):
+        shutil.copytree(NONE, folder)
+    _with_more(tmp_path / SWAP_ON / "rank_0", more)
+    changes = "model.model_config.num_layers=2", "runner_config.gradient_accumulation_steps=1"
+    fresh = Evaluator([tmp_path / "rank_0"], study_of(TRACES / "llama.yaml", *changes), machines())
+
+    def needed(name: str) -> tuple[int, int]:
+        config = strategy(MODES[name])
+        (rank,) = fresh.evaluate(config, [name]).ranks
+        return rank.used_peak_bytes, fresh.with_fragments_bytes(config, [name])[0]
+
+    added = {}
+    for name in ("full recompute", "layers swapped"):
+        before = needed(name)
+        fresh.order(strategy(MODES[name]), [name])
+        added[name] = [now - was for now, was in zip(needed(name), before, strict=True)]
+    assert added["full recompute"] == [0, 0]
+    assert added["layers swapped"][0] == more
+    assert added["layers swapped"][1] > 0
 
 
 def test_what_mindspore_is_known_not_to_compile_crashes() -> None:

@@ -15,6 +15,7 @@ import pytest
 
 from swapconf.dryrun.effect import compare_recompute
 from swapconf.dryrun.effect.effect import observed
+from swapconf.dryrun.effect.recompute_effect import readers_of
 from swapconf.memory.trace_lifetimes import lifetimes
 from swapconf.trace import fused_kernels
 from swapconf.trace.columns import FUSED
@@ -22,7 +23,7 @@ from swapconf.trace.func_graph_text import Argument, Kind
 from swapconf.trace.fused_kernels import FusedKernel, FusedOperator
 from swapconf.trace.phases import Phase, step_phases
 from swapconf.trace.tensor import Tensor
-from swapconf.trace.trace import Task, Trace
+from swapconf.trace.trace import PART, Task, Trace
 from swapconf.words.findings import Origin, SwapconfError
 from tests.helpers import TRACES, golden, packed, study_of
 
@@ -99,6 +100,20 @@ def test_a_fused_kernel_is_recomputed_if_its_operators_are() -> None:
     phases = dict(zip((task.name for task in trace.step_tasks), step_phases(trace), strict=True))
     fused = [name for name, phase in phases.items() if FUSED in name and phase is Phase.RECOMPUTED]
     assert len(fused) > 20
+
+
+def test_what_an_operator_hands_on_inside_the_kernel_that_also_leaves_it_has_a_reader_there() -> None:
+    """So the output of a recomputed layer, which the first norm behind it reads in the same kernel, is known as one."""
+    trace = trace_of(AGAIN).opened.trace
+    readers, events = readers_of(trace), {task.event for task in trace.step_tasks}
+    users = {block.start: set(block.users) for block in trace.blocks}
+    found = 0
+    for task in trace.step_tasks:
+        for tensor in task.inputs if (PART, "") in task.attributes else ():
+            assert task.event in readers[tensor]
+            found += task.event not in users.get(tensor, set())
+    assert found
+    assert {user for read in readers.values() for user in read} <= events
 
 
 def test_what_a_fused_kernel_leaves_belongs_to_the_layer_of_its_operator() -> None:

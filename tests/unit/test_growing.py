@@ -15,6 +15,8 @@ from swapconf.dryrun.growing.reason import CannotGrow
 from swapconf.dryrun.growing.settled import settled
 from swapconf.dryrun.growing.whole import Run, renumbered, whole
 from swapconf.trace import grown_trace_writer, trace_folder
+from swapconf.trace.func_graph_text import Argument, Kind
+from swapconf.trace.fused_kernels import FusedKernel, FusedOperator
 from swapconf.trace.trace import Trace
 from swapconf.trace.waits import waits_of
 from tests.unit.toy_steps import toy
@@ -137,6 +139,46 @@ def test_a_run_of_all_own_layers_only_gets_their_numbers_in_the_whole_model() ->
     trace = renumbered(alone, range(12))
     assert launches(trace) == launches(toy(5, first=7))
     assert lives(trace) == lives(toy(5, first=7))
+
+
+def with_inside(found: Run) -> Run:
+    """The same, of whose norms is known that each has an operator of its own layer, and one of the layer before."""
+    of_norms = {kernel.name for kernel in found.trace.step if kernel.primitive == "RmsNorm"}
+    inside = {name: _inside(name, min(found.first, 1)) for name in of_norms}
+    return replace(found, trace=replace(found.trace, known_inside=inside))
+
+
+def _inside(name: str, first: int) -> FusedKernel:
+    """``first``: layer of the stage."""
+    scope = name.rpartition("/")[0]
+    before = re.sub(r"/(\d+)-", lambda found: f"/{max(int(found[1]) - 1, first)}-", scope)
+    given = (Argument(Kind.PARAMETER, 0),)
+    operators = [
+        FusedOperator(name=f"{scope}/Cast-op{number}", primitive="Cast", arguments=given, made=None, is_copy=False)
+        for number, scope in enumerate((before, scope, "Default"))
+    ]
+    return FusedKernel(operators=tuple(operators), outputs=(1,))
+
+
+@pytest.mark.parametrize("first", [0, 7])
+def test_the_operators_inside_fused_kernels_are_those_of_the_layers_of_the_whole_model(first: int) -> None:
+    small, big = (with_inside(run(size, first)) for size in (4, 6))
+    found = whole(small, big, range(first + OWN), OWN)
+    by_name = {re.sub(r"-op\d+$", "", name): kernel for name, kernel in found.fused_kernels.items()}
+    assert len(found.fused_kernels) == len([one for one in found.step if one.primitive == "RmsNorm"]) == 2 * OWN
+    truth = toy(OWN, first=first)
+    assert {re.sub(r"-op\d+$", "", one.name) for one in truth.step if one.primitive == "RmsNorm"} == by_name.keys()
+    for name, kernel in by_name.items():
+        assert [one.name for one in kernel.operators] == [one.name for one in _inside(name + "-op0", first).operators]
+
+
+def test_what_is_inside_fused_kernels_is_kept_with_a_grown_trace(tmp_path: Path) -> None:
+    small, big = (with_inside(run(size)) for size in (4, 6))
+    found = whole(small, big, range(OWN), OWN)
+    grown_trace_writer.write(found, tmp_path)
+    assert trace_folder.read(tmp_path, 0).fused_kernels == found.fused_kernels
+    grown_trace_writer.write(grown(), tmp_path)
+    assert trace_folder.read(tmp_path, 0).fused_kernels == {}
 
 
 def test_a_trace_is_not_grown_where_the_runs_differ_in_more_than_layers() -> None:

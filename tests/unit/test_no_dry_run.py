@@ -9,7 +9,7 @@ import pytest
 
 from swapconf.config.yaml_document import parse
 from swapconf.dryrun.cann import LIBRARY
-from swapconf.dryrun.no_dry_run import NO_CODE, NO_MODEL, NO_TRAINING, RULE, no_dry_run
+from swapconf.dryrun.no_dry_run import NO_CODE, NO_MODEL, NO_OPTIMIZER, NO_TRAINING, RULE, no_dry_run
 from swapconf.study.study import Study, study_document
 from swapconf.upstream.facts import Versions
 from swapconf.words.findings import Severity
@@ -53,6 +53,26 @@ def test_a_yaml_for_prediction_cannot_be_trained() -> None:
     (finding,) = no_dry_run(study_document(parse("".join(kept), "predict.yaml"), Versions(), {}), 1, {})
     assert finding.rule == NO_TRAINING
     assert finding.origin.path == "run_mode"
+
+
+@pytest.mark.parametrize(("mode", "is_refused"), [("predict", True), ("eval", True), ("finetune", False)])
+def test_a_yaml_whose_mode_is_not_training_is_not_trained_although_it_has_an_optimizer(
+    mode: str, is_refused: bool
+) -> None:
+    text = re.sub(r"(?m)^run_mode:.*", f"run_mode: '{mode}'", SMALL)
+    found = list(no_dry_run(study_document(parse(text, "train.yaml"), Versions(), {}), 1, {}))
+    assert [(finding.rule, finding.origin.path) for finding in found] == [(NO_TRAINING, "run_mode")] * is_refused
+    assert all("--set run_mode=train" in finding.hint for finding in found)
+
+
+def test_an_optimizer_that_mindformers_no_longer_has_is_refused_unless_code_may_bring_it() -> None:
+    text = re.sub(r"(?m)^(optimizer:\n(?:  .*\n)*?  type:) .*", r"\1 FusedAdamWeightDecay", SMALL)
+    assert text != SMALL
+    study = study_document(parse(text, "train.yaml"), Versions(), {})
+    (finding,) = no_dry_run(study, 1, {})
+    assert (finding.rule, finding.origin.path, finding.severity) == (NO_OPTIMIZER, "optimizer.type", Severity.ERROR)
+    assert not study.is_refused
+    assert not list(no_dry_run(study, 1, {}, "code/of/ones/own"))
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """``swapconf plan`` from traces that are there: what it prints, writes and refuses."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,15 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
+from swapconf.cli.common import go_on
 from swapconf.cli.main import main
 from swapconf.config.yaml_config import from_document
+from swapconf.config.yaml_document import parse
 from swapconf.plan.frontier import Frontier
 from swapconf.plan.runs import without_strategy
 from swapconf.report import plan_chart
+from swapconf.study.study import study_document
+from swapconf.upstream.facts import Versions
 
 TRACES = Path(__file__).parents[1] / "traces"
 NONE = TRACES / "llama_l2_none"
@@ -181,3 +186,25 @@ def test_no_plan_of_the_frontier_that_fits_is_faster_than_the_plan(
     fitting = [point.step_us for point in found.points if point.needed_bytes <= 340 << 20]
     assert fitting
     assert found.chosen.step_us <= min(fitting) * 1.001
+
+
+def test_what_no_dry_run_would_come_through_is_not_started_and_told_once(config: Path, tmp_path: Path) -> None:
+    result = CliRunner().invoke(
+        main, ["plan", str(config), "--budget", "322MB", "--keep", str(tmp_path / "kept"), "--set", "run_mode=predict"]
+    )
+    assert result.exit_code == 1
+    assert result.stderr.count("no-training]") == 1
+    assert "rank" not in result.stderr
+    assert not (tmp_path / "kept").exists()
+
+
+def test_what_was_said_of_a_yaml_is_not_said_again_of_another_form_of_it(capsys: pytest.CaptureFixture[str]) -> None:
+    text = (TRACES / "llama.yaml").read_text(encoding="utf-8")
+    warned = re.sub(r"(?m)^(optimizer:\n(?:  .*\n)*?  type:) .*", r"\1 FusedAdamWeightDecay", text)
+    one, other = (study_document(parse(each, "a.yaml"), Versions(), {}) for each in (warned, f"# shifted\n{warned}"))
+    go_on(one)
+    assert "optimizer-gone" in capsys.readouterr().err
+    go_on(other, one.findings)
+    assert not capsys.readouterr().err
+    go_on(other, ())
+    assert "optimizer-gone" in capsys.readouterr().err

@@ -101,6 +101,27 @@ def test_full_recompute_runs_the_kernels_again_that_the_true_run_did() -> None:
     assert found.recomputed == pytest.approx(added, abs=0.1 * added)
 
 
+def test_what_gathers_a_weight_from_its_shards_never_runs_again_and_is_held_for_what_casts_it() -> None:
+    """As with the parallel optimizer, one stage and one micro-batch: ``recompute`` takes no notice of the gather."""
+    plain, again = baseline(), study(op_swap("attention"), "recompute_config.select_recompute={feed_forward: True}")
+    known = plain.baseline
+    cells = known.kernels.cell
+    casts = np.flatnonzero(known.of_weights & (known.kernels.primitives == "Cast"))
+    cast = next(int(node) for node in casts if cells[node].startswith("feed_forward"))
+    primitives = list(known.kernels.primitive)
+    primitives[cast] = "AllGather"
+    gathered = replace(known, kernels=replace(known.kernels, primitive=tuple(primitives)))
+    assert again.strategy is not None
+    assert again.strategy.lazy_inline
+    before = schedule(plain, again.strategy).program
+    program = schedule(placed(gathered, plain.network), again.strategy).program
+    assert cast in before.copies
+    assert cast not in program.copies
+    assert len(program.copies) == len(before.copies) - 1
+    held = np.isin(program.block, known.made[cast]) & known.kernels.backward[program.reader]
+    assert held.any()
+
+
 def test_the_share_of_a_linear_is_its_own() -> None:
     """``attention.wq`` reads the norm through a Reshape of its own, though wk and wv share it in the graph."""
     found = asked(op_swap(r"attention\.wk"))

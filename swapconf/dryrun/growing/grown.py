@@ -12,6 +12,7 @@ import numpy as np
 
 from swapconf.dryrun.growing.directions import layers_of, upwards
 from swapconf.dryrun.growing.events import Launched, events
+from swapconf.dryrun.growing.fused import inside
 from swapconf.dryrun.growing.instances import Beginning, instances, of_steps
 from swapconf.dryrun.growing.launches import step_kernels
 from swapconf.dryrun.growing.layers import Numbering
@@ -52,10 +53,12 @@ def grown(
     when = events(steps, kept_for_readers(blocks, launched, reads, steps), launched)
     if (when.end <= when.start).any():
         raise CannotGrow(phrase("a tensor would be released before it is made"))
-    kernels = kernels_of(step_kernels(steps, unrolled, numbering), steps.count)
+    step = step_kernels(steps, unrolled, numbering)
+    kernels = kernels_of(step, steps.count)
     return replace(
         steps.trace,
         kernels=kernels,
+        known_inside=inside(steps, unrolled, numbering, step),
         tasks=tasks_of(steps, kernels, launched, when, reads, writes, blocks),
         blocks=blocks_of(steps, kernels, launched, when, reads, blocks),
     )

@@ -91,6 +91,10 @@ def _filled(lifetimes: Lifetimes, pool: Pool) -> tuple[_Pieces, list[int]]:
     too_early = lifetimes.end <= lifetimes.start
     if too_early.any():
         events = events[(events >= 0) | ~too_early[~events]]
+    # what is handed on inside a fused kernel has no bytes, and lies nowhere
+    nothing = lifetimes.size_bytes == 0 if lifetimes.size_bytes.any() else np.zeros(len(lifetimes), dtype=np.bool_)
+    if nothing.any():
+        events = events[~nothing[np.where(events < 0, ~events, events)]]
     for event in events.tolist():
         if event < 0:
             manager[~event].give(address[~event], sizes[~event])
@@ -99,6 +103,8 @@ def _filled(lifetimes: Lifetimes, pool: Pool) -> tuple[_Pieces, list[int]]:
         if start is None:
             manager[event], start = pieces.allocate(manager[event], sizes[event])
         address[event] = start
+    for block in np.flatnonzero(nothing).tolist():
+        address[block] = _TOP - pieces.depths[0]
     return pieces, address
 
 
