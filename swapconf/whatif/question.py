@@ -20,6 +20,7 @@ from swapconf.memory.replay import Replay, replay
 from swapconf.memory.trace_lifetimes import lifetimes
 from swapconf.memory.view import of_trace, view
 from swapconf.models.network import Network
+from swapconf.study.own_model import as_run
 from swapconf.study.study import Study
 from swapconf.timing.cost import Machine, StepTime
 from swapconf.trace import run_record, trace_folder
@@ -82,6 +83,7 @@ class Question:
     SwapconfError for files that cannot be read, Mismatch where the trace is no baseline for the config."""
 
     def __init__(self, folder: Path, study: Study, policy: str = "mindspore", machine: Machine | None = None) -> None:
+        study = as_run(study, folder)
         network = network_asked(study)
         trace = trace_folder.read(folder, rank=0)
         settings = run_record.read(folder).get("settings")
@@ -90,7 +92,8 @@ class Question:
             raise Mismatch(
                 phrase("{reason}; make a trace of this config: {command}", reason=other, command=_making(study))
             )
-        known_family(network, study.config.file)
+        if not network.is_known:
+            raise Mismatch(_not_read(study))
         try:
             baseline = prepare(unfused(trace), recomputes(study, recorded))
         except ValueError as error:
@@ -236,11 +239,10 @@ _SWITCHES = ("swap_config.swap", "recompute_config.recompute", "recompute_config
 
 
 def network_asked(study: Study) -> Network:
-    """Raises Mismatch where nothing is predicted for a config, whatever the trace; see `known_family`, too."""
+    """Raises Mismatch where nothing is predicted for a config, whatever the trace."""
     if study.network is None:
         raise Mismatch(study.why_no_strategy)
-    is_known = study.network.family is not None
-    if is_known and study.config.runtime.memory_optimize_level == _PLANNED_AHEAD:
+    if study.config.runtime.memory_optimize_level == _PLANNED_AHEAD:
         raise Mismatch(
             phrase(
                 "with memory_optimize_level O1 MindSpore plans the memory ahead and writes no graph, without which "
@@ -249,7 +251,7 @@ def network_asked(study: Study) -> Network:
             )
         )
     ring = study.document.entry_at(_RING)
-    if is_known and study.config.pipeline.context_parallel > 1 and ring is not None and ring.value.plain() is True:
+    if study.config.pipeline.context_parallel > 1 and ring is not None and ring.value.plain() is True:
         raise Mismatch(
             phrase(
                 "with use_ring_attention layers send to other ranks themselves; what then runs again is not known, and "
@@ -259,16 +261,15 @@ def network_asked(study: Study) -> Network:
     return study.network
 
 
-def known_family(network: Network, file: str) -> None:
-    """Raises Mismatch for a model that is not in the catalog, whatever else stands in the way."""
-    if network.family is None:
-        raise Mismatch(
-            phrase(
-                "the catalog does not know the model of {file}, so its operators cannot be found in the "
-                "trace; `swapconf families` lists the models that it knows, `swapconf dryrun` runs any",
-                file=file,
-            )
-        )
+def _not_read(study: Study) -> str:
+    """Of a model that neither the catalog knows nor the run that left the trace has read."""
+    return phrase(
+        "the catalog does not know the model of {file}, and the trace does not tell of which operators its layers are, "
+        "as it does where the model hands each of them to mindformers' LayerSetting; make a trace of this config: "
+        "{command}",
+        file=study.config.file,
+        command=_making(study),
+    )
 
 
 def with_prefetch(config: Config, prefetch: int) -> Config:
@@ -308,7 +309,12 @@ def _check(prepared: PlacedBaseline, network: Network, study: Study) -> None:
             )
         )
     if not prepared.sites.names:
-        raise Mismatch(phrase("the operators of the trace are not those of a {family} model", family=network.family))
+        raise Mismatch(
+            phrase(
+                "the operators of the trace are not those of a {family} model",
+                family=network.family or network.layers[0].template.cell,
+            )
+        )
 
 
 def _making(study: Study) -> str:
