@@ -14,11 +14,13 @@ from dataclasses import replace
 
 from swapconf.models.network import LayerTemplate, Operator
 from swapconf.models.own_layers import OwnLayers
-from swapconf.trace.launch_graph import ITEM, SAME_VALUE, TUPLE, LaunchGraph
+from swapconf.trace.launch_graph import DEPEND, ITEM, NO_NODE, RETURN, SAME_VALUE, STATE, TUPLE, LaunchGraph
 from swapconf.upstream.primitives import VIEWS, plain
-from swapconf.upstream.scopes import GRADIENTS, in_layer
+from swapconf.upstream.scopes import GRADIENTS, InLayer, in_layer
 
 _TRANSPARENT = SAME_VALUE | {ITEM, TUPLE}
+_NO_READERS = frozenset({RETURN, STATE})
+NO_LAYER = -1
 _MERGED = VIEWS | {"Cast", "Transpose"}
 
 
@@ -43,7 +45,7 @@ def _owners(
     by_cell = {template: _by_cell(template) for template in {*templates.values()}}
     found: dict[int, tuple[int, _Owner]] = {}
     for node, (name, primitive) in enumerate(zip(graph.name, graph.primitive, strict=True)):
-        place = in_layer(name) if not name.startswith(GRADIENTS) and not graph.forward_unique[node] else None
+        place = _place(name) if not graph.forward_unique[node] else None
         template = templates.get(place.index) if place is not None and not place.is_extra else None
         if place is None or template is None:
             continue
@@ -57,6 +59,11 @@ def _owners(
     return found
 
 
+def _place(name: str) -> InLayer | None:
+    """Of a node of the forward pass."""
+    return None if name.startswith(GRADIENTS) else in_layer(name.rpartition("/")[0])
+
+
 def _by_cell(template: LayerTemplate) -> Mapping[tuple[str, str], list[Operator]]:
     """The primitives of a template by cell and type."""
     found: defaultdict[tuple[str, str], list[Operator]] = defaultdict(list)
@@ -66,36 +73,56 @@ def _by_cell(template: LayerTemplate) -> Mapping[tuple[str, str], list[Operator]
 
 
 def _read(graph: LaunchGraph, owner: Mapping[int, tuple[int, _Owner]]) -> tuple[dict[_Owner, set[str]], set[_Owner]]:
-    """By primitive who reads its output in its layer; and those of which a gradient does."""
-    readers: defaultdict[int, list[int]] = defaultdict(list)
-    for node, inputs in enumerate(graph.inputs):
-        # a Depend waits for what else it is given
-        for source in inputs[:1] if graph.primitive[node] in SAME_VALUE else inputs:
-            readers[source].append(node)
+    """By primitive who reads its output in its layer; and those of which a gradient does, or what runs again for it."""
+    made, again = _made(graph), _again(graph, owner)
     read: defaultdict[_Owner, set[str]] = defaultdict(set)
     saved: set[_Owner] = set()
-    for node, (layer, own) in owner.items():
+    for own in (own for node, (_, own) in owner.items() if node not in again):
         read[own].update(())
-        for reader in _behind(node, readers, graph):
-            known = owner.get(reader)
-            if known is not None and known[0] == layer:
-                read[own].add(known[1][1])
-            elif graph.forward_unique[reader] or graph.name[reader].startswith(GRADIENTS):
+    for node, inputs in enumerate(graph.inputs):
+        if graph.primitive[node] in _TRANSPARENT or graph.primitive[node] in _NO_READERS:
+            continue
+        reader = owner.get(node)
+        for source in {made[one] for one in inputs if one >= 0}:
+            layer, own = owner.get(source, (NO_LAYER, None))
+            if own is None or source in again:
+                continue
+            if _is_gradient(graph, node) or node in again:
                 saved.add(own)
+            if reader is not None and reader[0] == layer:
+                read[own].add(reader[1][1])
     return read, saved
 
 
-def _behind(node: int, readers: Mapping[int, list[int]], graph: LaunchGraph) -> Iterator[int]:
-    waiting, seen = [node], {node}
-    while waiting:
-        for reader in readers.get(waiting.pop(), ()):
-            if reader in seen:
-                continue
-            seen.add(reader)
-            if graph.primitive[reader] in _TRANSPARENT:
-                waiting.append(reader)
-            else:
-                yield reader
+def _made(graph: LaunchGraph) -> list[int]:
+    """By node the one that made the value which it hands on; itself, where it makes one. Inputs stand before it."""
+    made: list[int] = []
+    for node, (primitive, inputs) in enumerate(zip(graph.primitive, graph.inputs, strict=True)):
+        source, item = inputs[0] if inputs else NO_NODE, int(graph.item[node])
+        if primitive not in _TRANSPARENT - {TUPLE} or source < 0:
+            made.append(node)
+        elif primitive == ITEM and graph.primitive[made[source]] == TUPLE and item < len(graph.inputs[made[source]]):
+            taken = graph.inputs[made[source]][item]
+            made.append(made[taken] if taken >= 0 else node)
+        else:
+            made.append(made[source])
+    return made
+
+
+def _again(graph: LaunchGraph, owner: Mapping[int, tuple[int, _Owner]]) -> frozenset[int]:
+    """Primitives that the model itself has run again: what they read waits for a gradient."""
+    found: set[int] = set()
+    for node in owner:
+        for source in (one for one in graph.inputs[node] if one >= 0):
+            waits_for = graph.inputs[source][1:] if graph.primitive[source] == DEPEND else ()
+            behind = [one for other in waits_for if other >= 0 for one in (other, *graph.inputs[other])]
+            if source in found or any(one >= 0 and _is_gradient(graph, one) for one in behind):
+                found.add(node)
+    return frozenset(found)
+
+
+def _is_gradient(graph: LaunchGraph, node: int) -> bool:
+    return bool(graph.forward_unique[node]) or graph.name[node].startswith(GRADIENTS)
 
 
 def _with_facts(template: LayerTemplate, read: Mapping[_Owner, set[str]], saved: set[_Owner]) -> LayerTemplate:
@@ -129,7 +156,7 @@ def _doubtful(
         for template in {*templates.values()}
     }
     for name in graph.name:
-        place = in_layer(name) if name in called and not name.startswith(GRADIENTS) else None
+        place = _place(name) if name in called else None
         template = templates.get(place.index) if place is not None else None
         if place is not None and template is not None and place.cell in several[template]:
             yield name, called[name]

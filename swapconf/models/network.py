@@ -121,7 +121,8 @@ class UnknownModel(NamedTuple):
 @dataclass(frozen=True, kw_only=True)
 class Network:
     """The decoder layers of a model. ``family`` is None when the catalog does not know the model; the templates are
-    then empty, or those that a run of it has read (`own_layers`). ``flash_attention``: the operator pattern of the family's flash attention.
+    then empty, or those that a run of it has read (`own_layers`). ``flash_attention``: the operator pattern of the
+    family's flash attention.
 
     ``approximated``: settings of the model for which the catalog has no template of its own, so that the nearest one
     answers. ``made_with``: the mindformers whose cells the catalog read, "" for layers that are not from it. ``near``:

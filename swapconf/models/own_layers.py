@@ -1,5 +1,6 @@
-"""LAYERS <-> layers.json: the operators of each decoder layer of a model that the catalog does not know, as a dry run of
-it has read them from the real cells.
+"""LAYERS <-> layers.json: the operators of each decoder layer of a model that the catalog does not know.
+
+A dry run of it reads them from the real cells, and what they do from the graph that MindSpore compiles of them.
 
 A trace without swap and recompute has the file beside it, so that what is asked of the trace finds its operators.
 """

@@ -9,8 +9,8 @@ from swapconf.decide.edits import Edit, edits
 from swapconf.decide.expand import Decider
 from swapconf.decide.requests import Requests, stage_map
 from swapconf.decide.strategy import LayerPlan, LayerStrategy
-from swapconf.models.own_layers import LayersRead
 from swapconf.models.network import Layer, LayerTemplate, Network, with_graph
+from swapconf.models.own_layers import LayersRead
 from swapconf.study.study import Study
 from swapconf.train import hook
 

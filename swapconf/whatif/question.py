@@ -235,6 +235,7 @@ class Question:
 
 _PLANNED_AHEAD = "O1"
 _RING = "model.model_config.use_ring_attention"
+_CODE = ("model.model_config.auto_register", "model.arch.auto_register")
 _SWITCHES = ("swap_config.swap", "recompute_config.recompute", "recompute_config.select_recompute")
 
 
@@ -295,7 +296,11 @@ def _check(prepared: PlacedBaseline, network: Network, study: Study) -> None:
     known = {layer.index for layer in network.layers}
     seen = {row for row in np.unique(rows[rows >= 0]).tolist() if not is_extra[row]}
     if not seen:
-        raise Mismatch(phrase("the trace has no decoder layers"))
+        raise Mismatch(
+            phrase("the trace has no decoder layers")
+            if network.family is not None
+            else phrase("the trace has no decoder layers: their list in the model has to be called `layers`")
+        )
     if not seen <= known or (len({layer.stage for layer in network.layers}) == 1 and seen != known):
         raise Mismatch(
             phrase(
@@ -322,7 +327,8 @@ def _making(study: Study) -> str:
     sections = study.document.root.entries
     switches = [*_SWITCHES, *[f"recompute_config.{_COMMUNICATION}"] * bool(study.config.recompute.select_comm)]
     off = [f"--set {switch}=False" for switch in switches if switch.partition(".")[0] in sections]
-    return " ".join(["swapconf dryrun", study.config.file, *off, "--keep DIR"])
+    code = ["--register-path CODE"] * any(study.document.entry_at(path) is not None for path in _CODE)
+    return " ".join(["swapconf dryrun", study.config.file, *code, *off, "--keep DIR"])
 
 
 def _entries(config: Config) -> Iterator[tuple[Origin, str, Config]]:

@@ -1,12 +1,13 @@
-"""A model as a user writes one for `--register-path`: its own decoder layer, whose cells have none of mindformers' names.
+"""A model as a user writes one for `--register-path`: a decoder layer whose cells have none of mindformers' names.
 
-Attention without rotary embeddings on one product for query, key and value; its heads are scaled by a weight of the
-layer. The network behind it keeps its gate apart from its two products. [mindspore, mindformers]
+Attention without rotary embeddings: what its heads hand out is scaled by a weight of the layer. The network behind it
+keeps its gate apart from its two products. [mindspore, mindformers]
 """
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from mindformers.core.loss import CrossEntropyLoss
 from mindformers.models.llama.llama import LlamaPreTrainedModel
@@ -23,7 +24,7 @@ from mindspore.common.initializer import initializer
 from mindspore.ops import operations as P
 
 
-def _product(config, width, out):
+def _product(config: Any, width: int, out: int) -> Any:
     return Linear(
         width, out, has_bias=False, compute_dtype=config.compute_dtype, param_init_type=config.param_init_type
     )
@@ -32,7 +33,7 @@ def _product(config, width, out):
 class TokenMixer(nn.Cell):
     """Attention. ``head_gain``: a weight of every channel, which scales what the heads hand out."""
 
-    def __init__(self, config):
+    def __init__(self, config: Any) -> None:
         super().__init__()
         parallel = config.parallel_config
         dp, mp = parallel.data_parallel, parallel.model_parallel
@@ -61,7 +62,7 @@ class TokenMixer(nn.Cell):
         self.out_mix.shard(((dp, mp), (1, mp)))
         self.sdpa.shard(parallel)
 
-    def construct(self, states, mask):
+    def construct(self, states: Any, mask: Any) -> Any:
         batch, length, _ = states.shape
         shape = (batch, length, self.heads, self.head_width)
         query = self.to_heads(self.split_heads(self.in_query(states), shape), (0, 2, 1, 3))
@@ -76,7 +77,7 @@ class TokenMixer(nn.Cell):
 class ChannelMixer(nn.Cell):
     """The gated network."""
 
-    def __init__(self, config):
+    def __init__(self, config: Any) -> None:
         super().__init__()
         parallel = config.parallel_config
         dp, mp = parallel.data_parallel, parallel.model_parallel
@@ -89,14 +90,14 @@ class ChannelMixer(nn.Cell):
             product.shard(((dp, 1), (mp, 1)))
         self.down_proj.shard(((dp, mp), (1, mp)))
 
-    def construct(self, states):
+    def construct(self, states: Any) -> Any:
         return self.down_proj(self.gated(self.squash(self.gate_proj(states)), self.up_proj(states)))
 
 
 class OwnBlock(nn.Cell):
     """A decoder layer."""
 
-    def __init__(self, config):
+    def __init__(self, config: Any) -> None:
         super().__init__()
         parallel = config.parallel_config
         dp = parallel.data_parallel
@@ -110,7 +111,7 @@ class OwnBlock(nn.Cell):
         for norm in (self.pre_mix, self.pre_channel):
             norm.shard((dp, 1, 1))
 
-    def construct(self, states, mask):
+    def construct(self, states: Any, mask: Any) -> Any:
         states = self.residual(states, self.mixer(self.pre_mix(states), mask))
         return self.residual(states, self.channel(self.pre_channel(states)))
 
@@ -120,7 +121,7 @@ class OwnForCausalLM(LlamaPreTrainedModel):
     """The model with its loss."""
 
     @lazy_inline
-    def __init__(self, config=None):
+    def __init__(self, config: Any = None) -> None:
         super().__init__(config, auto_prefix=True)
         parallel = config.parallel_config
         dp, mp, stages = parallel.data_parallel, parallel.model_parallel, parallel.pipeline_stage
@@ -154,7 +155,7 @@ class OwnForCausalLM(LlamaPreTrainedModel):
         self.last_norm.shard((dp, 1, 1))
         self.head.shard(strategy_matmul=((dp, 1), (1, 1)) if parallel.vocab_emb_dp else ((dp, 1), (mp, 1)))
 
-    def construct(self, input_ids, labels=None):
+    def construct(self, input_ids: Any, labels: Any = None) -> Any:
         batch, length = input_ids.shape
         tokens = self.take(input_ids, (0, 0), (batch, length - 1), (1, 1))
         labels = self.take(input_ids, (0, 1), (batch, length), (1, 1))
