@@ -21,7 +21,7 @@ from swapconf.decide.requests import stage_map
 from swapconf.decide.rules import check_all, unknown_family
 from swapconf.decide.rules.case import Case
 from swapconf.decide.strategy import ModuleDecision, Strategy
-from swapconf.models import catalog
+from swapconf.models import catalog, own_layers
 from swapconf.models.network import Layer, LayerTemplate, Network, for_ranks
 from swapconf.models.own_layers import OwnLayers
 from swapconf.study import applied, ignores
@@ -150,12 +150,18 @@ def _study_of_training(
     config, wrong = yaml_config.from_document(whole, mindformers=versions.mindformers)
     keys, comments = applied.read({document.file: document.text, **{one.file: one.text for one in document.included}})
     config = replace(config, applied=settings.apply | keys)
-    network = network_of(config, versions, settings.families, layers)
+    network = network_of(config, versions, settings.families, layers or _settled(config, settings))
     strategy = expand(config, network, versions) if network is not None else None
     case = Case(config=config, versions=versions, network=network, strategy=strategy, environment=environment)
     decided = _modules(config, versions) if config.dialect is Dialect.PYNATIVE else ()
     findings = in_order([*unread, *wrong, *comments, *check_all(case)])
     return Study(document, config, network, strategy, decided, findings, settings, versions)
+
+
+def _settled(config: Config, settings: Settings) -> OwnLayers | None:
+    """The layers of a model of one's own, as settings say which run has read them."""
+    folders = (settings.layers[name] for name in catalog.classes(config.model.section) if name in settings.layers)
+    return next((own_layers.read(Path(folder)) for folder in folders), None) if settings.layers else None
 
 
 def _modules(config: Config, versions: Versions) -> tuple[ModuleDecision, ...]:
