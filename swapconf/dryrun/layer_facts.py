@@ -26,12 +26,12 @@ _MERGED = VIEWS | {"Cast", "Transpose"}
 
 def with_graph(layers: OwnLayers, graph: LaunchGraph, called: Mapping[str, str]) -> OwnLayers:
     """``called``: by the name of a node, the attribute of its cell that it is a call of."""
-    owner = _owners(layers.templates, graph, called)
+    owner, doubtful = _owners(layers.templates, graph, called)
     read, saved = _read(graph, owner)
-    facts = {template: _with_facts(template, read, saved) for template in {*layers.templates.values()}}
+    facts = {template: _with_facts(template, read, saved, doubtful) for template in {*layers.templates.values()}}
     return OwnLayers(
         templates={index: facts[template] for index, template in layers.templates.items()},
-        called=dict(_doubtful(layers.templates, graph, called)),
+        called=dict(_named(layers.templates, graph, called)),
     )
 
 
@@ -40,8 +40,10 @@ _Owner = tuple[LayerTemplate, str]
 
 def _owners(
     templates: Mapping[int, LayerTemplate], graph: LaunchGraph, called: Mapping[str, str]
-) -> dict[int, tuple[int, _Owner]]:
-    """By node of the forward pass its layer, and the template and path of its primitive."""
+) -> tuple[dict[int, tuple[int, _Owner]], set[_Owner]]:
+    """By node of the forward pass its layer, and the template and path of its primitive; and those that a node may be
+    of which neither its source nor its type tells which it is."""
+    doubtful: set[_Owner] = set()
     by_cell = {template: _by_cell(template) for template in {*templates.values()}}
     found: dict[int, tuple[int, _Owner]] = {}
     for node, (name, primitive) in enumerate(zip(graph.name, graph.primitive, strict=True)):
@@ -54,9 +56,11 @@ def _owners(
         if operator is None or operator.kind != "primitive":
             alike = by_cell[template].get((place.cell, plain(primitive)), [])
             operator = alike[0] if len(alike) == 1 else None
+            if len(alike) > 1:
+                doubtful.update((template, one.path) for one in alike)
         if operator is not None:
             found[node] = place.index, (template, operator.path)
-    return found
+    return found, doubtful
 
 
 def _place(name: str) -> InLayer | None:
@@ -125,7 +129,9 @@ def _is_gradient(graph: LaunchGraph, node: int) -> bool:
     return bool(graph.forward_unique[node]) or graph.name[node].startswith(GRADIENTS)
 
 
-def _with_facts(template: LayerTemplate, read: Mapping[_Owner, set[str]], saved: set[_Owner]) -> LayerTemplate:
+def _with_facts(
+    template: LayerTemplate, read: Mapping[_Owner, set[str]], saved: set[_Owner], doubtful: set[_Owner]
+) -> LayerTemplate:
     order = {operator.path: number for number, operator in enumerate(template.operators)}
     operators = []
     for operator in template.operators:
@@ -133,7 +139,7 @@ def _with_facts(template: LayerTemplate, read: Mapping[_Owner, set[str]], saved:
         if own in read:
             consumers = tuple(sorted(read[own], key=order.__getitem__))
             found = replace(operator, executed=True, saved=own in saved, consumers=consumers)
-        elif operator.kind == "primitive" and operator.type not in _MERGED:
+        elif operator.kind == "primitive" and operator.type not in _MERGED and own not in doubtful:
             found = replace(operator, executed=False, saved=False)
         else:
             found = operator
@@ -141,7 +147,7 @@ def _with_facts(template: LayerTemplate, read: Mapping[_Owner, set[str]], saved:
     return replace(template, operators=tuple(operators))
 
 
-def _doubtful(
+def _named(
     templates: Mapping[int, LayerTemplate], graph: LaunchGraph, called: Mapping[str, str]
 ) -> Iterator[tuple[str, str]]:
     """Where a cell has several primitives of one type: by name of a node, the attribute that it is a call of."""
