@@ -6,7 +6,7 @@ import errno
 import os
 import re
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any
 
 from swapconf.files.opening import read_bytes
 from swapconf.models import catalog, own_layers
+from swapconf.models.own_layers import OwnLayers
 from swapconf.study.pages import pages
 from swapconf.upstream import dropped
 from swapconf.upstream.dropped import MP_COMM
@@ -56,6 +57,11 @@ class Settings:
         return Versions.among(
             installed() if here is None else here, mindspore or self.mindspore, mindformers or self.mindformers
         )
+
+    def layers_of(self, classes: Iterable[str]) -> OwnLayers | None:
+        """Those of the first of these model classes that a run has read."""
+        folder = next((self.layers[name] for name in classes if name in self.layers), None)
+        return None if folder is None else own_layers.read(Path(folder))
 
 
 NONE = Settings()

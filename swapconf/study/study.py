@@ -21,7 +21,7 @@ from swapconf.decide.requests import stage_map
 from swapconf.decide.rules import check_all, unknown_family
 from swapconf.decide.rules.case import Case
 from swapconf.decide.strategy import ModuleDecision, Strategy
-from swapconf.models import catalog, own_layers
+from swapconf.models import catalog
 from swapconf.models.network import Layer, LayerTemplate, Network, for_ranks
 from swapconf.models.own_layers import OwnLayers
 from swapconf.study import applied, ignores
@@ -150,18 +150,13 @@ def _study_of_training(
     config, wrong = yaml_config.from_document(whole, mindformers=versions.mindformers)
     keys, comments = applied.read({document.file: document.text, **{one.file: one.text for one in document.included}})
     config = replace(config, applied=settings.apply | keys)
-    network = network_of(config, versions, settings.families, layers or _settled(config, settings))
+    own = layers or settings.layers_of(catalog.classes(config.model.section))
+    network = network_of(config, versions, settings.families, own)
     strategy = expand(config, network, versions) if network is not None else None
     case = Case(config=config, versions=versions, network=network, strategy=strategy, environment=environment)
     decided = _modules(config, versions) if config.dialect is Dialect.PYNATIVE else ()
     findings = in_order([*unread, *wrong, *comments, *check_all(case)])
     return Study(document, config, network, strategy, decided, findings, settings, versions)
-
-
-def _settled(config: Config, settings: Settings) -> OwnLayers | None:
-    """The layers of a model of one's own, as settings say which run has read them."""
-    folders = (settings.layers[name] for name in catalog.classes(config.model.section) if name in settings.layers)
-    return next((own_layers.read(Path(folder)) for folder in folders), None) if settings.layers else None
 
 
 def _modules(config: Config, versions: Versions) -> tuple[ModuleDecision, ...]:
@@ -171,8 +166,7 @@ def _modules(config: Config, versions: Versions) -> tuple[ModuleDecision, ...]:
 
 
 def with_layers(studied: Study, layers: OwnLayers, environment: Mapping[str, str] = _NO_FAMILIES) -> Study:
-    """The same of a model that the catalog does not know. ``layers``: as a run of it has read them. Itself, where its
-    operators are known or there is a layer of which nothing is."""
+    """The same with the ``layers`` of a run; itself, where its operators are known or those of a layer are not."""
     network = studied.network
     if network is None or network.is_known or not layers.of_model(network.num_layers):
         return studied
@@ -251,8 +245,7 @@ def network_of(
 ) -> Network | None:
     """The network that the catalog knows for a config; one without operators for an unknown family.
 
-    ``families``: by name of a model class that the catalog does not know, the family whose layers it has. ``layers``:
-    those of a model that it does not know.
+    ``families``: by name of a model class that it does not know, the family whose layers it has; ``layers``: others.
     """
     count = config.model.num_layers
     if count is None or config.dialect is Dialect.PYNATIVE:  # the catalog holds operators of graph mode
