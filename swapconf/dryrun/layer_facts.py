@@ -76,13 +76,18 @@ def _by_cell(template: LayerTemplate) -> Mapping[tuple[str, str], list[Operator]
     return found
 
 
-def _read(graph: LaunchGraph, owner: Mapping[int, tuple[int, _Owner]]) -> tuple[dict[_Owner, set[str]], set[_Owner]]:
-    """By primitive who reads its output in its layer; and those of which a gradient does, or what runs again for it."""
+def _read(
+    graph: LaunchGraph, owner: Mapping[int, tuple[int, _Owner]]
+) -> tuple[dict[_Owner, set[str]], dict[_Owner, bool | None]]:
+    """By primitive who reads its output in its layer; and whether a gradient does, or what runs again for it: of a view
+    in any of its calls, of others None where it does in some of several calls."""
     made, again = _made(graph), _again(graph, owner)
     read: defaultdict[_Owner, set[str]] = defaultdict(set)
-    saved: set[_Owner] = set()
-    for own in (own for node, (_, own) in owner.items() if node not in again):
-        read[own].update(())
+    saved: set[int] = set()
+    nodes: defaultdict[_Owner, set[int]] = defaultdict(set)
+    for node, (_, own) in owner.items():
+        if node not in again:
+            nodes[own].add(node)
     for node, inputs in enumerate(graph.inputs):
         if graph.primitive[node] in _TRANSPARENT or graph.primitive[node] in _NO_READERS:
             continue
@@ -92,10 +97,17 @@ def _read(graph: LaunchGraph, owner: Mapping[int, tuple[int, _Owner]]) -> tuple[
             if own is None or source in again:
                 continue
             if _is_gradient(graph, node) or node in again:
-                saved.add(own)
+                saved.add(source)
             if reader is not None and reader[0] == layer:
                 read[own].add(reader[1][1])
-    return read, saved
+    return {own: read[own] for own in nodes}, {own: _of_calls(own, calls, saved) for own, calls in nodes.items()}
+
+
+def _of_calls(own: _Owner, calls: set[int], saved: set[int]) -> bool | None:
+    template, path = own
+    if template.by_path[path].type in VIEWS or calls <= saved:
+        return not calls.isdisjoint(saved)
+    return False if calls.isdisjoint(saved) else None
 
 
 def _made(graph: LaunchGraph) -> list[int]:
@@ -130,7 +142,7 @@ def _is_gradient(graph: LaunchGraph, node: int) -> bool:
 
 
 def _with_facts(
-    template: LayerTemplate, read: Mapping[_Owner, set[str]], saved: set[_Owner], doubtful: set[_Owner]
+    template: LayerTemplate, read: Mapping[_Owner, set[str]], saved: Mapping[_Owner, bool | None], doubtful: set[_Owner]
 ) -> LayerTemplate:
     order = {operator.path: number for number, operator in enumerate(template.operators)}
     operators = []
@@ -138,7 +150,7 @@ def _with_facts(
         own = template, operator.path
         if own in read:
             consumers = tuple(sorted(read[own], key=order.__getitem__))
-            found = replace(operator, executed=True, saved=own in saved, consumers=consumers)
+            found = replace(operator, executed=True, saved=saved[own], consumers=consumers)
         elif operator.kind == "primitive" and operator.type not in _MERGED and own not in doubtful:
             found = replace(operator, executed=False, saved=False)
         else:

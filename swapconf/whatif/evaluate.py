@@ -175,8 +175,10 @@ class Evaluator:
     def _expanded(self, config: Config) -> Strategy:
         selects = bool(config.recompute.select)
         if selects not in self._networks:
-            network = network_of(config, self._study.versions, self._study.settings.families)
+            network = self._study.network
             assert network is not None
+            if network.family is not None:  # of any other model a run has read the layers
+                network = network_of(config, self._study.versions, self._study.settings.families) or network
             self._networks[selects] = network
         return expand(config, self._networks[selects], self._study.versions, self._plans)
 

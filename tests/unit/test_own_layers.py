@@ -138,3 +138,15 @@ def test_names_are_kept_where_the_type_does_not_tell_which_operator_it_is() -> N
     assert found.called == CALLED  # all of the cell that has two Transposes
     alone = replace(LAYER, operators=tuple(one for one in LAYER.operators if one.path != "mixer.from_heads"))
     assert layer_facts.with_graph(OwnLayers(templates={0: alone}), MADE, CALLED).called == {}
+
+
+def test_of_an_operator_that_a_gradient_reads_in_one_of_two_calls_it_is_not_known() -> None:
+    """Its flag is one for both calls; of a view it does not matter which is copied."""
+    twice = replace(
+        MADE,
+        name=(*MADE.name[:5], name("Square-op2"), *MADE.name[6:]),
+        primitive=(*MADE.primitive[:5], "Square", *MADE.primitive[6:]),
+    )
+    operators = layer_facts.with_graph(OwnLayers(templates={0: LAYER, 1: LAYER}), twice, CALLED).templates[0].by_path
+    assert operators["mixer.square"].saved is None
+    assert operators["mixer.square"].executed
