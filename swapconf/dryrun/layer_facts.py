@@ -20,7 +20,6 @@ from swapconf.upstream.scopes import GRADIENTS, InLayer, in_layer
 
 _TRANSPARENT = SAME_VALUE | {ITEM, TUPLE}
 _NO_READERS = frozenset({RETURN, STATE})
-NO_LAYER = -1
 _MERGED = VIEWS | {"Cast", "Transpose"}
 
 
@@ -93,9 +92,9 @@ def _read(
             continue
         reader = owner.get(node)
         for source in {made[one] for one in inputs if one >= 0}:
-            layer, own = owner.get(source, (NO_LAYER, None))
-            if own is None or source in again:
+            if source not in owner or source in again:
                 continue
+            layer, own = owner[source]
             if _is_gradient(graph, node) or node in again:
                 saved.add(source)
             if reader is not None and reader[0] == layer:

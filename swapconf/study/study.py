@@ -241,11 +241,11 @@ def _other_versions(studied: Study) -> Iterator[Finding]:
 
 
 def network_of(
-    config: Config, versions: Versions, families: Mapping[str, str] = _NO_FAMILIES, layers: OwnLayers | None = None
+    config: Config, versions: Versions, families: Mapping[str, str] = _NO_FAMILIES, own: OwnLayers | None = None
 ) -> Network | None:
     """The network that the catalog knows for a config; one without operators for an unknown family.
 
-    ``families``: by name of a model class that it does not know, the family whose layers it has; ``layers``: others.
+    ``families``: by name of a model class that it does not know, the family whose layers it has; ``own``: others.
     """
     count = config.model.num_layers
     if count is None or config.dialect is Dialect.PYNATIVE:  # the catalog holds operators of graph mode
@@ -254,8 +254,8 @@ def network_of(
     if family is None:
         return Network(
             family=None,
-            layers=_layers(config, (layers.of_model(count) if layers is not None else ()) or (_UNKNOWN,) * count),
-            called=layers.called if layers is not None else {},
+            layers=_layers(config, (own.of_model(count) if own is not None else ()) or (_UNKNOWN,) * count),
+            called=own.called if own is not None else {},
             near=catalog.near(config.model.section, use_legacy=config.model.legacy),
             unknown=catalog.unknown(config.model.section, use_legacy=config.model.legacy),
         )
