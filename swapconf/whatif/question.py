@@ -30,6 +30,7 @@ from swapconf.whatif.baseline_step import added_operations
 from swapconf.whatif.belongs import other_run, recomputes
 from swapconf.whatif.graph.predict import GraphedBaseline
 from swapconf.whatif.inlined import inlined_otherwise
+from swapconf.whatif.making import making
 from swapconf.whatif.placed import PlacedBaseline, placed
 from swapconf.whatif.predict import LaunchPlan, prediction, schedule
 from swapconf.whatif.prediction import Moves, Prediction
@@ -90,7 +91,7 @@ class Question:
         recorded = settings if isinstance(settings, dict) else {}
         if other := other_run(study, trace, recorded):
             raise Mismatch(
-                phrase("{reason}; make a trace of this config: {command}", reason=other, command=_making(study))
+                phrase("{reason}; make a trace of this config: {command}", reason=other, command=making(study))
             )
         if not network.is_known:
             raise Mismatch(_not_read(study))
@@ -99,7 +100,7 @@ class Question:
         except ValueError as error:
             raise Mismatch(
                 phrase(
-                    "{reason}; make a trace without swap and recompute: {command}", reason=error, command=_making(study)
+                    "{reason}; make a trace without swap and recompute: {command}", reason=error, command=making(study)
                 )
             ) from None
         self.trace, self._policy = trace, policy
@@ -111,8 +112,8 @@ class Question:
         self._told = run_record.pool(folder)
         replayed = replay(trace, lifetimes(trace) if baseline.joined else baseline.blocks, self._told)
         self.pool = _asked(replayed.pool, self._told, run_record.pool_of(study.document.root.plain(), {}))
-        inlined = inlined_otherwise(trace.folder, recorded, study, _making(study))
-        self.source = Source.of(trace, study, _making(study))
+        inlined = inlined_otherwise(trace.folder, recorded, study, making(study))
+        self.source = Source.of(trace, study, making(study))
         self.findings = (
             *[_unrecorded(trace.folder)] * (not recorded),
             *([inlined] if inlined is not None else []),
@@ -235,8 +236,6 @@ class Question:
 
 _PLANNED_AHEAD = "O1"
 _RING = "model.model_config.use_ring_attention"
-_CODE = ("model.model_config.auto_register", "model.arch.auto_register")
-_SWITCHES = ("swap_config.swap", "recompute_config.recompute", "recompute_config.select_recompute")
 
 
 def network_asked(study: Study) -> Network:
@@ -269,7 +268,7 @@ def _not_read(study: Study) -> str:
         "as it does where the model hands each of them to mindformers' LayerSetting; make a trace of this config: "
         "{command}",
         file=study.config.file,
-        command=_making(study),
+        command=making(study),
     )
 
 
@@ -310,7 +309,7 @@ def _check(prepared: PlacedBaseline, network: Network, study: Study) -> None:
                 last=max(seen),
                 file=file,
                 layers=network.num_layers,
-                command=_making(study),
+                command=making(study),
             )
         )
     if not prepared.sites.names:
@@ -320,15 +319,6 @@ def _check(prepared: PlacedBaseline, network: Network, study: Study) -> None:
                 family=network.family or network.layers[0].template.cell,
             )
         )
-
-
-def _making(study: Study) -> str:
-    """The command that makes the trace; what the YAML has no section for, it need not switch off."""
-    sections = study.document.root.entries
-    switches = [*_SWITCHES, *[f"recompute_config.{_COMMUNICATION}"] * bool(study.config.recompute.select_comm)]
-    off = [f"--set {switch}=False" for switch in switches if switch.partition(".")[0] in sections]
-    code = ["--register-path CODE"] * any(study.document.entry_at(path) is not None for path in _CODE)
-    return " ".join(["swapconf dryrun", study.config.file, *code, *off, "--keep DIR"])
 
 
 def _entries(config: Config) -> Iterator[tuple[Origin, str, Config]]:
