@@ -25,6 +25,7 @@ class RunOptions:
         fold: Whether fewer of many equal layers and micro-batches may run.
         timeout: Seconds for each rank.
         no_cache: Whether what was run before is run again.
+        register_path: The folder with the code of models that mindformers does not have; None for none.
     """
 
     jobs: int | None
@@ -33,6 +34,7 @@ class RunOptions:
     fold: bool
     timeout: float
     no_cache: bool
+    register_path: str | None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -24,7 +24,16 @@ from swapconf.cli.child_options import (
     ranks_option,
 )
 from swapconf.cli.children import Children
-from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, as_one, format_option, print_findings, say, set_option
+from swapconf.cli.common import (
+    EXIT_ERRORS,
+    EXIT_UNREADABLE,
+    as_one,
+    format_option,
+    print_findings,
+    register_option,
+    say,
+    set_option,
+)
 from swapconf.cli.help import Command
 from swapconf.cli.machine import MachineOptions, machine_options
 from swapconf.cli.outputs import html_option
@@ -59,6 +68,7 @@ class _Read:
     help="Predict the YAMLs by what-if from the traces in DIR, of a run without swap and recompute.",
 )
 @set_option
+@register_option
 @ranks_option("Which ranks of a YAML to run; stages: one for each pipeline stage.")
 @JOBS
 @DASK
@@ -213,6 +223,7 @@ def _candidates(studies: dict[int, Study], keep: Path, options: ChildOptions) ->
                         rank=rank,
                         fold=options.fold,
                         timeout_seconds=options.timeout,
+                        register_path=options.register_path or "",
                         keep=place,
                         settings=study.settings,
                     )

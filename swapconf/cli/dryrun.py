@@ -53,7 +53,6 @@ class _Options(ChildOptions):
     launch_blocking: bool
     real_data: bool
     steps: int
-    register_path: str | None
 
 
 @click.command(cls=Command)

@@ -11,7 +11,7 @@ import click
 
 from swapconf import __version__
 from swapconf.cli.child_options import DASK, JOBS, TIMEOUT, RunOptions, fold_option, keep_option, no_cache_option
-from swapconf.cli.common import EXIT_ERRORS, as_one, format_option, go_on, say, set_option
+from swapconf.cli.common import EXIT_ERRORS, as_one, format_option, go_on, register_option, say, set_option
 from swapconf.cli.complete import FILE
 from swapconf.cli.help import Command
 from swapconf.cli.machine import MachineOptions, known_line, machine_options, print_assumed
@@ -66,6 +66,7 @@ _MOST_EFFORT = 100
     help="How many plans are tried, as a factor of the usual number.",
 )
 @set_option
+@register_option
 @click.option("--frontier", is_flag=True, help="Also tell what each memory costs in time.")
 @html_option("memory against step time")
 @click.option("--diff", "only_diff", is_flag=True, help="Print the difference of the YAML, and nothing else.")

@@ -105,9 +105,9 @@ def judge_of_yaml(
     from swapconf.memory.allocators import default_policy
     from swapconf.plan.judge import judge_of
     from swapconf.plan.runs import trace_folders
-    from swapconf.whatif.question import known_family, network_asked
+    from swapconf.whatif.question import network_asked
 
-    known_family(network_asked(study), study.config.file)  # before dry runs that would be for nothing
+    network_asked(study)  # before dry runs that would be for nothing
     if baseline is None:
         _stop_what_has_no_dry_run(study)
     budget = asked.in_bytes()
@@ -172,7 +172,15 @@ def _run(study: Study, keep: Path, runs: RunOptions, title: str, ranks: Sequence
     if lacking := fan_out.missing(runs.dask):
         raise click.ClickException(lacking)
     prepare(sys.executable, os.environ, 1)  # once, before the children, so that the shim is built once
-    orders = dry_runs.orders(study.document, study, keep, fold=runs.fold, timeout_seconds=runs.timeout, ranks=ranks)
+    orders = dry_runs.orders(
+        study.document,
+        study,
+        keep,
+        fold=runs.fold,
+        timeout_seconds=runs.timeout,
+        ranks=ranks,
+        register_path=runs.register_path or "",
+    )
     with Children(len(orders), title) as progress:
         return dry_runs.run(
             [replace(order, board=progress.board) for order in orders],

@@ -14,6 +14,7 @@ from swapconf.cli.common import EXIT_ERRORS, EXIT_UNREADABLE, environment, print
 from swapconf.cli.help import PassingOn
 from swapconf.config import overrides
 from swapconf.config.nodes import Document
+from swapconf.models import own_layers
 from swapconf.study import handed_over
 from swapconf.study.settings import Settings
 from swapconf.study.study import study_for_run
@@ -45,7 +46,9 @@ def command(script: str, arguments: tuple[str, ...]) -> None:
 
     Exit codes: 1 the config has errors, and the script was not started; 2 the YAML or the script could not be read, or
     the command line is wrong; else the script's own."""
-    session.install(*_checked_config(arguments))
+    made_from = os.environ.get(handed_over.VARIABLE)
+    layers = Path(made_from).with_name(own_layers.FILE) if made_from else None  # beside what else a dry run leaves
+    session.install(*_checked_config(arguments), layers)
     sys.argv = [script, *arguments]
     sys.path.insert(0, str(Path(script).resolve().parent))
     try:

@@ -93,6 +93,7 @@ def command(
     from swapconf.memory.whole_device import device_line
     from swapconf.report.sweep_chart import chart, choices
     from swapconf.study.beside import beside
+    from swapconf.study.own_model import as_run
     from swapconf.study.study import study_for_check
     from swapconf.timing.host_demand import host_line
     from swapconf.whatif.question import Question
@@ -100,7 +101,7 @@ def command(
     if machine.profile is None and (machine.measured or machine.cards_per_host > 1 or machine.host_bandwidth):
         raise click.UsageError(phrase("--measured, --cards-per-host and --host-bandwidth need --hardware"))
     try:
-        study = study_for_check(overrides.of_file(file, changes), os.environ)
+        study = as_run(study_for_check(overrides.of_file(file, changes), os.environ), trace, os.environ)
         go_on(study)
         if study.config.dialect is Dialect.PYNATIVE:
             refused = {"--hardware": machine.profile is not None, "--sweep": sweep is not None}

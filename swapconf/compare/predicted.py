@@ -11,6 +11,7 @@ from swapconf.compare.folders import RankTrace
 from swapconf.compare.traced import TIMES, TimedRun, rank_figures, together
 from swapconf.compare.variant import ComparedFigure, Variant
 from swapconf.study.beside import beside
+from swapconf.study.own_model import as_run
 from swapconf.study.study import Study
 from swapconf.timing.cost import Machine
 from swapconf.timing.meetings import Call
@@ -29,6 +30,8 @@ def of_baseline(
 ) -> Variant:
     """Raises Mismatch where a trace is no baseline for the config. Times are missing, and why is said, where the ranks
     do not go together."""
+    if ranks:
+        study = as_run(study, Path(ranks[0].trace.folder), os.environ)
     questions = [Question(Path(item.trace.folder), study, policy, machine) for item in ranks]
     answers = [question.answer() for question in questions]
     values = {

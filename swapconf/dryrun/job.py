@@ -10,6 +10,7 @@ from swapconf.config.cluster import Cluster
 from swapconf.dryrun.by_step import STEPS
 from swapconf.dryrun.pynative.batches import Batches
 from swapconf.dryrun.stand_in import Column
+from swapconf.models import own_layers
 from swapconf.trace.trace_folder import BLOCKS
 
 LOG = "worker.log"
@@ -18,7 +19,7 @@ CONFIG = "config.yaml"
 ORDERS = "job.json"
 FLAGS = "flags.json"
 GRAPHS = "graphs"
-WRITTEN = (LOG, RESULT, CONFIG, ORDERS, FLAGS, GRAPHS)
+WRITTEN = (LOG, RESULT, CONFIG, ORDERS, FLAGS, GRAPHS, own_layers.FILE)
 
 
 @dataclass(frozen=True, kw_only=True)

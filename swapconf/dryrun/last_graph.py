@@ -14,10 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from swapconf.config.config import Dialect
+from swapconf.dryrun import layer_facts
 from swapconf.dryrun.fold.micro_batches import micro_batches
 from swapconf.dryrun.job import Folder, Job
+from swapconf.models import own_layers
 from swapconf.study.study import Study
-from swapconf.trace import fused_kernels, fused_kernels_text, launch_graph, launch_graph_text
+from swapconf.trace import called_text, fused_kernels, fused_kernels_text, launch_graph, launch_graph_text
 from swapconf.upstream.launch_orders import keeps_graph
 from swapconf.upstream.primitives import FUSED_LEVEL
 from swapconf.words.findings import Finding, Origin, Severity, SwapconfError
@@ -124,7 +126,11 @@ def collect(folder: Folder, job: Job) -> None:
     faults = SwapconfError, OSError, ValueError, LookupError, MemoryError
     if job.prints_graph:
         with suppress(*faults):
-            launch_graph.write(launch_graph_text.read_ir(texts[0]), folder.path / launch_graph.FILE)
+            graph = launch_graph_text.read_ir(texts[0])
+            launch_graph.write(graph, folder.path / launch_graph.FILE)
+            if (layers := own_layers.read(folder.path)) is not None:
+                known = layer_facts.with_graph(layers, graph, called_text.called(texts[0]))
+                own_layers.write(known, folder.path / own_layers.FILE)
     if job.prints_fused:
         with suppress(*faults):
             passes = [sorted(printed.glob(f"**/*_{name}_*.ir")) for name in (_LAST_FUSED, _FIRST_FUSED)]

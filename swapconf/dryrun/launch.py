@@ -18,6 +18,7 @@ import yaml
 from swapconf.dryrun import last_graph
 from swapconf.dryrun.job import ORDERS, Folder, Job
 from swapconf.files.writing import replace_text
+from swapconf.models import own_layers
 from swapconf.trace import fused_kernels, launch_graph
 from swapconf.words.phrases import ENGLISH
 
@@ -97,7 +98,7 @@ def _write(job: Job, folder: Folder) -> None:
     last_graph.discard(folder)
     # they tell of this child and how far it comes, not of an earlier one
     kept = folder.path / launch_graph.FILE, folder.path / fused_kernels.FILE
-    for left in (folder.result, folder.flags, *kept):
+    for left in (folder.result, folder.flags, folder.path / own_layers.FILE, *kept):
         left.unlink(missing_ok=True)
     replace_text(folder.config, yaml.safe_dump(job.settings, sort_keys=False, allow_unicode=True))
     orders = {

@@ -17,7 +17,7 @@ from swapconf.models import store
 from swapconf.models.family import Family
 from swapconf.models.network import NearModel, UnknownModel
 
-__all__ = ["Family", "class_names", "families", "identify", "load", "near", "releases", "unknown"]
+__all__ = ["Family", "class_names", "classes", "families", "identify", "load", "near", "releases", "unknown"]
 
 load = store.load
 releases = store.releases
@@ -42,12 +42,7 @@ def identify(
     class of the user's own, the family whose layers it has.
     """
     model_config, arch = _section(model, "model_config"), _section(model, "arch")
-    classes = [
-        name
-        for value in (*map(model_config.get, ("type", "model_type", "architectures")), arch.get("type"))
-        for name in _names(value)
-    ]
-    own = next((also[name] for name in classes if name in also), None) if also else None
+    own = next((also[name] for name in classes(model) if name in also), None) if also else None
     if own is not None:
         return own
     if "auto_register" in model_config or "auto_register" in arch:
@@ -66,6 +61,13 @@ def identify(
         if fits:
             return name
     return None
+
+
+def classes(model: Mapping[str, object]) -> list[str]:
+    """The classes that the ``model`` section of a training YAML names."""
+    model_config, arch = _section(model, "model_config"), _section(model, "arch")
+    values = (*map(model_config.get, ("type", "model_type", "architectures")), arch.get("type"))
+    return [name for value in values for name in _names(value)]
 
 
 def class_names(family: str) -> Mapping[str, str]:

@@ -7,7 +7,8 @@ so a *site* is a pair (layer, primitive).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal, NamedTuple
 
@@ -120,11 +121,12 @@ class UnknownModel(NamedTuple):
 @dataclass(frozen=True, kw_only=True)
 class Network:
     """The decoder layers of a model. ``family`` is None when the catalog does not know the model; the templates are
-    then empty. ``flash_attention``: the operator pattern of the family's flash attention.
+    then empty, or those that a run of it has read (`own_layers`). ``flash_attention``: the operator pattern of the
+    family's flash attention.
 
     ``approximated``: settings of the model for which the catalog has no template of its own, so that the nearest one
     answers. ``made_with``: the mindformers whose cells the catalog read, "" for layers that are not from it. ``near``:
-    what was probably meant where the family is None. ``unknown``: why it is.
+    what was probably meant where the family is None. ``unknown``: why it is. ``called``: see `own_layers.OwnLayers`.
     """
 
     family: str | None
@@ -134,6 +136,12 @@ class Network:
     made_with: str = ""
     near: NearModel | None = None
     unknown: UnknownModel | None = None
+    called: Mapping[str, str] = field(default_factory=dict, compare=False)
+
+    @cached_property
+    def is_known(self) -> bool:
+        """Whether its operators are: from the catalog, or from the layers of a run."""
+        return self.family is not None or any(layer.template.operators for layer in self.layers)
 
     @cached_property
     def num_layers(self) -> int:

@@ -20,6 +20,7 @@ from swapconf.plan import refused
 from swapconf.plan.limits import Budget, Cards, Limits
 from swapconf.plan.modes import KEEP, Atom, Mode, Plan, config_of, decoder_layers, entries, fitted, likeness, uniform
 from swapconf.plan.refused import Refused
+from swapconf.study.own_model import as_run
 from swapconf.study.study import Study
 from swapconf.timing.cost import Known, Machine
 from swapconf.whatif.evaluate import Evaluator
@@ -281,6 +282,8 @@ def judge_of(
     """A judge of a YAML's strategies, from traces without swap and recompute, one of each stage. Raises SwapconfError
     for files that cannot be read, ValueError (Mismatch) where the traces are no baselines for the YAML or a stage has
     none."""
+    if folders:
+        study = as_run(study, folders[0])
     slower = machine.hardware.value("host_link_gbps") * (1 - slower_link)
     slow = replace(machine, hardware=machine.hardware.having("host_link_gbps", slower, "--slower-link"))
     evaluator = Evaluator(folders, study, [machine, slow], policy)

@@ -86,7 +86,14 @@ def place_of_baselines(document: Document, keep: Path | None) -> Path:
 
 
 def orders(
-    document: Document, study: Study, keep: Path, *, fold: bool, timeout_seconds: float, ranks: Sequence[int] = ()
+    document: Document,
+    study: Study,
+    keep: Path,
+    *,
+    fold: bool,
+    timeout_seconds: float,
+    ranks: Sequence[int] = (),
+    register_path: str = "",
 ) -> list[RankOrder]:
     """``ranks``, or one rank of each stage. One card of PyNative recomputes and swaps as several do, and of several the
     fullest counts, whose launches block: else threads race, and no two runs are the same."""
@@ -101,6 +108,7 @@ def orders(
             timeout_seconds=timeout_seconds,
             keep=keep,
             settings=study.settings,
+            register_path=register_path,
             as_parallel=is_pynative and cluster.num_devices == 1,
             launch_blocking=is_pynative and cluster.num_devices > 1,
         )

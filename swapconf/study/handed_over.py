@@ -33,6 +33,7 @@ def write(file: Path, document: Document, settings: Settings) -> None:
         "settings": settings.file,
         "severity": severity,
         "families": dict(settings.families),
+        "layers": {name: str(Path(folder).resolve()) for name, folder in settings.layers.items()},
         "apply": sorted(settings.apply),
     }
     replace_text(file, json.dumps(content))
@@ -50,6 +51,7 @@ def read(file: Path, made: Document) -> tuple[Document, Settings]:
     return document, Settings(
         file=str(found.get("settings", "")),
         families=_words(found.get("families")),
+        layers=_words(found.get("layers")),
         severity={rule: Severity(word) if word else None for rule, word in _words(found.get("severity")).items()},
         apply=dropped.KEYS.intersection(found.get("apply", ())),
     )

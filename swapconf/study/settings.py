@@ -6,14 +6,15 @@ import errno
 import os
 import re
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
 from swapconf.files.opening import read_bytes
-from swapconf.models import catalog
+from swapconf.models import catalog, own_layers
+from swapconf.models.own_layers import OwnLayers
 from swapconf.study.pages import pages
 from swapconf.upstream import dropped
 from swapconf.upstream.dropped import MP_COMM
@@ -24,7 +25,7 @@ from swapconf.words.phrases import phrase
 
 OFF = "off"
 _MAX_BYTES = 2**20
-_KEYS = ("severity", "families", "mindspore", "mindformers", "apply")
+_KEYS = ("severity", "families", "layers", "mindspore", "mindformers", "apply")
 _FILES = (".swapconf.toml", "pyproject.toml")
 _DECODE_LINE = r"at line (\d+), column (\d+)"
 
@@ -34,7 +35,8 @@ class Settings:
     """What a repository settles for its YAMLs, from ``.swapconf.toml`` or ``[tool.swapconf]`` of pyproject.toml.
 
     ``file``: where it is written, "" where nothing is settled. ``severity``: by rule, None for off. ``families``: by
-    name of a model class of one's own, the catalog family whose layers it has. ``mindspore``, ``mindformers``: versions
+    name of a model class of one's own, the catalog family whose layers it has; ``layers``: the folder of a run that has
+    read them. ``mindspore``, ``mindformers``: versions
     to check for, None for what is installed here. ``apply``: keys of `recompute_config` that count although mindformers
     alone drops them (`upstream.dropped`).
     """
@@ -42,6 +44,7 @@ class Settings:
     file: str = ""
     severity: Mapping[str, Severity | None] = field(default_factory=dict)
     families: Mapping[str, str] = field(default_factory=dict)
+    layers: Mapping[str, str] = field(default_factory=dict)
     mindspore: str | None = None
     mindformers: str | None = None
     apply: frozenset[str] = frozenset()
@@ -54,6 +57,11 @@ class Settings:
         return Versions.among(
             installed() if here is None else here, mindspore or self.mindspore, mindformers or self.mindformers
         )
+
+    def layers_of(self, classes: Iterable[str]) -> OwnLayers | None:
+        """Those of the first of these model classes that a run has read."""
+        folder = next((self.layers[name] for name in classes if name in self.layers), None)
+        return None if folder is None else own_layers.read(Path(folder))
 
 
 NONE = Settings()
@@ -144,6 +152,7 @@ class _Reader:
             file=self.file,
             severity=self._severity(section.get("severity", {}), rules),
             families=self._families(section.get("families", {}), families),
+            layers=self._layers(section.get("layers", {})),
             mindspore=self._version(section, "mindspore"),
             mindformers=self._version(section, "mindformers"),
             apply=self._apply(section.get("apply", [])),
@@ -178,6 +187,20 @@ class _Reader:
                 )
             else:
                 chosen[name] = family
+        return chosen
+
+    def _layers(self, table: Any) -> dict[str, str]:
+        chosen = {}
+        for name, folder in self._table("layers", table, phrase("expected a table from model class to folder")).items():
+            place = Path(self.file).parent / str(folder)
+            if own_layers.read(place) is None:
+                self._wrong(
+                    ("layers", name),
+                    phrase("no dry run has left layers of a model in {folder}", folder=place),
+                    phrase("name the folder of a rank, such as DIR/rank_0 after `swapconf dryrun --keep DIR`"),
+                )
+            else:
+                chosen[name] = str(place)
         return chosen
 
     def _apply(self, given: Any) -> frozenset[str]:

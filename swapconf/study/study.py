@@ -23,6 +23,7 @@ from swapconf.decide.rules.case import Case
 from swapconf.decide.strategy import ModuleDecision, Strategy
 from swapconf.models import catalog
 from swapconf.models.network import Layer, LayerTemplate, Network, for_ranks
+from swapconf.models.own_layers import OwnLayers
 from swapconf.study import applied, ignores
 from swapconf.study.pages import pages
 from swapconf.study.settings import NONE, Settings, settings_of
@@ -138,13 +139,19 @@ def _of_part(part: Part, studied: Study) -> Iterator[Finding]:
 
 
 def _study_of_training(
-    document: Document, versions: Versions, environment: Mapping[str, str], settings: Settings
+    document: Document,
+    versions: Versions,
+    environment: Mapping[str, str],
+    settings: Settings,
+    layers: OwnLayers | None = None,
 ) -> Study:
+    """``layers``: of a model that the catalog does not know, as a run of it has read them."""
     whole, unread = pretrained.merged(document)
     config, wrong = yaml_config.from_document(whole, mindformers=versions.mindformers)
     keys, comments = applied.read({document.file: document.text, **{one.file: one.text for one in document.included}})
     config = replace(config, applied=settings.apply | keys)
-    network = network_of(config, versions, settings.families)
+    own = layers or settings.layers_of(catalog.classes(config.model.section))
+    network = network_of(config, versions, settings.families, own)
     strategy = expand(config, network, versions) if network is not None else None
     case = Case(config=config, versions=versions, network=network, strategy=strategy, environment=environment)
     decided = _modules(config, versions) if config.dialect is Dialect.PYNATIVE else ()
@@ -156,6 +163,16 @@ def _modules(config: Config, versions: Versions) -> tuple[ModuleDecision, ...]:
     from swapconf.decide import modules  # graph mode has none
 
     return modules.decide(config, modules.modules_of(config, versions.mindformers))
+
+
+def with_layers(studied: Study, layers: OwnLayers, environment: Mapping[str, str] = _NO_FAMILIES) -> Study:
+    """The same with the ``layers`` of a run; itself, where its operators are known or those of a layer are not."""
+    network = studied.network
+    if network is None or network.is_known or not layers.of_model(network.num_layers):
+        return studied
+    with budget.shared():
+        again = _study_of_training(studied.document, studied.versions, environment, studied.settings, layers)
+        return replace(again, findings=_effective(again.findings, again.document, again.settings))
 
 
 def study_file(path: str | Path, versions: Versions, environment: Mapping[str, str]) -> Study:
@@ -223,10 +240,12 @@ def _other_versions(studied: Study) -> Iterator[Finding]:
             )
 
 
-def network_of(config: Config, versions: Versions, families: Mapping[str, str] = _NO_FAMILIES) -> Network | None:
+def network_of(
+    config: Config, versions: Versions, families: Mapping[str, str] = _NO_FAMILIES, own: OwnLayers | None = None
+) -> Network | None:
     """The network that the catalog knows for a config; one without operators for an unknown family.
 
-    ``families``: by name of a model class that the catalog does not know, the family whose layers it has.
+    ``families``: by name of a model class that it does not know, the family whose layers it has; ``own``: others.
     """
     count = config.model.num_layers
     if count is None or config.dialect is Dialect.PYNATIVE:  # the catalog holds operators of graph mode
@@ -235,7 +254,8 @@ def network_of(config: Config, versions: Versions, families: Mapping[str, str] =
     if family is None:
         return Network(
             family=None,
-            layers=_layers(config, (_UNKNOWN,) * count),
+            layers=_layers(config, (own.of_model(count) if own is not None else ()) or (_UNKNOWN,) * count),
+            called=own.called if own is not None else {},
             near=catalog.near(config.model.section, use_legacy=config.model.legacy),
             unknown=catalog.unknown(config.model.section, use_legacy=config.model.legacy),
         )

@@ -10,6 +10,7 @@ from swapconf.decide.expand import Decider
 from swapconf.decide.requests import Requests, stage_map
 from swapconf.decide.strategy import LayerPlan, LayerStrategy
 from swapconf.models.network import Layer, LayerTemplate, Network, with_graph
+from swapconf.models.own_layers import LayersRead
 from swapconf.study.study import Study
 from swapconf.train import hook
 
@@ -19,7 +20,9 @@ _NO_TEMPLATE = LayerTemplate(name="unread", cell="?", operators=())
 class LayerPlanner:
     """Plans the layers of one block. What the catalog knows of the model tells who reads whose output."""
 
-    def __init__(self, study: Study) -> None:
+    def __init__(self, study: Study, told: LayersRead | None = None) -> None:
+        """``told``: is told of each layer as it was built."""
+        self._told = told
         config, known = study.config, study.network
         count = config.model.num_layers or 0
         blank = tuple(Layer(index=index, name=str(index), template=_NO_TEMPLATE) for index in range(count))
@@ -35,6 +38,8 @@ class LayerPlanner:
 
     def order(self, index: int, template: LayerTemplate) -> hook.LayerOrder:
         """The order for the real layer ``template`` at a global index."""
+        if self._told is not None:
+            self._told.add(index, template)
         if template not in self._templates:
             known = self._known.templates if self._known is not None else ()
             self._templates[template] = with_graph(template, known)

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from swapconf.config import overrides
 from swapconf.config.config import Dialect
 from swapconf.config.dialects import dialect_of
 from swapconf.config.nodes import Document, from_plain, nowhere
+from swapconf.models.own_layers import LayersRead
 from swapconf.study.settings import Settings
 from swapconf.study.study import Study, study_for_run
 from swapconf.train import hook, modules_planner, pynative_hook
@@ -22,10 +24,14 @@ from swapconf.words.findings import SwapconfError
 
 class Session:
     """``source``: the YAML that the run was started with, so that findings point into it, its comments count and the
-    settings of its folder hold. ``settings``: these, where the run is not on the machine of the YAML. ``study``: of the
-    config that was reviewed last."""
+    settings of its folder hold. ``settings``: these, where the run is not on the machine of the YAML. ``layers``: the
+    file that takes the layers of a model that the catalog does not know. ``study``: of the config that was reviewed
+    last."""
 
-    def __init__(self, source: Document | None = None, settings: Settings | None = None) -> None:
+    def __init__(
+        self, source: Document | None = None, settings: Settings | None = None, layers: Path | None = None
+    ) -> None:
+        self._layers = None if layers is None else LayersRead(layers)
         self._source = source or nowhere()
         self._settings = settings
         self._has_seen_modules = False
@@ -51,12 +57,13 @@ class Session:
         if self.study is None or self.study.config.dialect is Dialect.PYNATIVE:
             return LayerPlanner(self._alone(block))
         study = self.study
-        if study.network is None or study.network.family is None:  # swapconf learns here how many layers there are
+        is_own = study.network is None or study.network.family is None
+        if is_own:  # swapconf learns here how many layers there are
             study = self._studied(passed_config.with_layout(study.document, block))
         differences = passed_config.differences(study, block)
         if differences:
             raise SwapconfError(differences)
-        return LayerPlanner(study)
+        return LayerPlanner(study, self._layers if is_own else None)
 
     def _alone(self, block: Mapping[str, Any]) -> Study:
         """Where no config was seen before, what mindformers passes is the config."""
@@ -104,9 +111,9 @@ def source_of_process() -> Document | None:
         return None
 
 
-def install(source: Document | None = None, settings: Settings | None = None) -> None:
-    """Take LayerSetting's place in this process, and be asked what PyNative training applies; ``source`` and
-    ``settings`` as for a Session."""
-    session = Session(source, settings)
+def install(source: Document | None = None, settings: Settings | None = None, layers: Path | None = None) -> None:
+    """Take LayerSetting's place in this process, and be asked what PyNative training applies; ``source``, ``settings``
+    and ``layers`` as for a Session."""
+    session = Session(source, settings, layers)
     hook.install(session)
     pynative_hook.install(session, is_wanted=source is not None and is_pynative(source))

@@ -58,6 +58,7 @@ class _Assigned:
     def __init__(self, baseline: Baseline, network: Network) -> None:
         self._baseline, self._kernels, self._reads = baseline, baseline.kernels, baseline.reads
         self._templates = {layer.name: (layer.name, CellPrimitives(layer.template)) for layer in network.layers}
+        self._attributes = network.called
         self._readers = reader_cells(baseline)
         self.names: dict[tuple[str, str], int] = {}
         self._of_site: list[str] = []  # the path of each
@@ -81,7 +82,8 @@ class _Assigned:
             known = self._readers.get(node, frozenset())
             cells = (kernels.cell[node], *near(baseline, node, known, below))
             paths = (layer[1].path(cell, kernels.primitive[node], known) for cell in cells)
-            path = transpose_of(baseline, node, layer[1], known)
+            told = self._called(node, layer[1])
+            path = told or transpose_of(baseline, node, layer[1], known)
             if path is None and kernels.is_lost[node]:
                 path = layer[1].read_by(
                     kernels.primitive[node], {found[one] for one in self._after.get(node, ()) if one in found}
@@ -93,7 +95,7 @@ class _Assigned:
             if path is None and kernels.is_fused[node]:
                 path = layer[1].read_by_like(kernels.primitive[node], known)
             is_known[node] = path is not None
-            if path is not None:
+            if path is not None and told is None:
                 is_served = not kernels.is_lost[node] or node in served
                 asked, path = path, refined(baseline, node, path, layer[1], known, is_served=is_served)
                 if path != asked:
@@ -104,6 +106,12 @@ class _Assigned:
         self.of_node[of_strangers(baseline, is_known) | like_misnamed(baseline, self._readers)] = -1
         self.of_node[self._dispatching()] = -1
         self.of_moved = self.of_node.copy()
+
+    def _called(self, node: int, layer: CellPrimitives) -> str | None:
+        """The primitive that the source of a node names, as far as the graph of its run tells that."""
+        attribute = self._attributes.get(self._kernels.name[node])
+        path = ".".join(filter(None, (self._kernels.cell[node], attribute))) if attribute else ""
+        return path if path in layer.by_path and layer.by_path[path].kind == "primitive" else None
 
     def _other_than_named(self, node: int, layer: tuple[str, CellPrimitives], path: str, *, is_site: bool) -> None:
         """``path``: what a node is called, and is not."""

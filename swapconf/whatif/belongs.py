@@ -63,7 +63,7 @@ def other_run(study: Study, trace: Trace, recorded: Mapping[str, Any]) -> str:
     """
     if recorded:
         return _keys(study, recorded)
-    if study.network is None or study.network.family is None:
+    if study.network is None or not study.network.is_known:
         return ""
     return _cells(study.network, trace) or _shapes(study.config, trace)
 
@@ -125,7 +125,7 @@ def _cells(network: Network, trace: Trace) -> str:
     strange = sorted(cells - known)[:_SHOWN]
     return phrase(
         "the operators of the trace are not those of a {family} model: it has {cells}",
-        family=network.family,
+        family=network.family or network.layers[0].template.cell,
         cells=", ".join(strange),
     )
 

@@ -21,7 +21,8 @@ from swapconf.memory.allocators import place
 from swapconf.memory.trace_lifetimes import lifetimes
 from swapconf.models.network import Network
 from swapconf.study.card import card_of
-from swapconf.study.study import Study, network_of
+from swapconf.study.own_model import network_for
+from swapconf.study.study import Study
 from swapconf.timing.cost import Costs, Known, Machine
 from swapconf.timing.joint import joint_replay
 from swapconf.timing.joint_step import joint_ends_us
@@ -176,9 +177,7 @@ class Evaluator:
     def _expanded(self, config: Config) -> Strategy:
         selects = bool(config.recompute.select)
         if selects not in self._networks:
-            network = network_of(config, self._study.versions, self._study.settings.families)
-            assert network is not None
-            self._networks[selects] = network
+            self._networks[selects] = network_for(self._study, config)
         return expand(config, self._networks[selects], self._study.versions, self._plans)
 
     def waits(self, config: Config, keys: Sequence[Hashable], machine: int = 0) -> Waits:

@@ -20,6 +20,7 @@ from swapconf.memory.replay import Replay, replay
 from swapconf.memory.trace_lifetimes import lifetimes
 from swapconf.memory.view import of_trace, view
 from swapconf.models.network import Network
+from swapconf.study.own_model import as_run
 from swapconf.study.study import Study
 from swapconf.timing.cost import Machine, StepTime
 from swapconf.trace import run_record, trace_folder
@@ -29,6 +30,7 @@ from swapconf.whatif.baseline_step import added_operations
 from swapconf.whatif.belongs import other_run, recomputes
 from swapconf.whatif.graph.predict import GraphedBaseline
 from swapconf.whatif.inlined import inlined_otherwise
+from swapconf.whatif.making import making
 from swapconf.whatif.placed import PlacedBaseline, placed
 from swapconf.whatif.predict import LaunchPlan, prediction, schedule
 from swapconf.whatif.prediction import Moves, Prediction
@@ -82,21 +84,23 @@ class Question:
     SwapconfError for files that cannot be read, Mismatch where the trace is no baseline for the config."""
 
     def __init__(self, folder: Path, study: Study, policy: str = "mindspore", machine: Machine | None = None) -> None:
+        study = as_run(study, folder)
         network = network_asked(study)
         trace = trace_folder.read(folder, rank=0)
         settings = run_record.read(folder).get("settings")
         recorded = settings if isinstance(settings, dict) else {}
         if other := other_run(study, trace, recorded):
             raise Mismatch(
-                phrase("{reason}; make a trace of this config: {command}", reason=other, command=_making(study))
+                phrase("{reason}; make a trace of this config: {command}", reason=other, command=making(study))
             )
-        known_family(network, study.config.file)
+        if not network.is_known:
+            raise Mismatch(_not_read(study))
         try:
             baseline = prepare(unfused(trace), recomputes(study, recorded))
         except ValueError as error:
             raise Mismatch(
                 phrase(
-                    "{reason}; make a trace without swap and recompute: {command}", reason=error, command=_making(study)
+                    "{reason}; make a trace without swap and recompute: {command}", reason=error, command=making(study)
                 )
             ) from None
         self.trace, self._policy = trace, policy
@@ -108,8 +112,8 @@ class Question:
         self._told = run_record.pool(folder)
         replayed = replay(trace, lifetimes(trace) if baseline.joined else baseline.blocks, self._told)
         self.pool = _asked(replayed.pool, self._told, run_record.pool_of(study.document.root.plain(), {}))
-        inlined = inlined_otherwise(trace.folder, recorded, study, _making(study))
-        self.source = Source.of(trace, study, _making(study))
+        inlined = inlined_otherwise(trace.folder, recorded, study, making(study))
+        self.source = Source.of(trace, study, making(study))
         self.findings = (
             *[_unrecorded(trace.folder)] * (not recorded),
             *([inlined] if inlined is not None else []),
@@ -232,15 +236,13 @@ class Question:
 
 _PLANNED_AHEAD = "O1"
 _RING = "model.model_config.use_ring_attention"
-_SWITCHES = ("swap_config.swap", "recompute_config.recompute", "recompute_config.select_recompute")
 
 
 def network_asked(study: Study) -> Network:
-    """Raises Mismatch where nothing is predicted for a config, whatever the trace; see `known_family`, too."""
+    """Raises Mismatch where nothing is predicted for a config, whatever the trace."""
     if study.network is None:
         raise Mismatch(study.why_no_strategy)
-    is_known = study.network.family is not None
-    if is_known and study.config.runtime.memory_optimize_level == _PLANNED_AHEAD:
+    if study.config.runtime.memory_optimize_level == _PLANNED_AHEAD:
         raise Mismatch(
             phrase(
                 "with memory_optimize_level O1 MindSpore plans the memory ahead and writes no graph, without which "
@@ -249,7 +251,7 @@ def network_asked(study: Study) -> Network:
             )
         )
     ring = study.document.entry_at(_RING)
-    if is_known and study.config.pipeline.context_parallel > 1 and ring is not None and ring.value.plain() is True:
+    if study.config.pipeline.context_parallel > 1 and ring is not None and ring.value.plain() is True:
         raise Mismatch(
             phrase(
                 "with use_ring_attention layers send to other ranks themselves; what then runs again is not known, and "
@@ -259,16 +261,15 @@ def network_asked(study: Study) -> Network:
     return study.network
 
 
-def known_family(network: Network, file: str) -> None:
-    """Raises Mismatch for a model that is not in the catalog, whatever else stands in the way."""
-    if network.family is None:
-        raise Mismatch(
-            phrase(
-                "the catalog does not know the model of {file}, so its operators cannot be found in the "
-                "trace; `swapconf families` lists the models that it knows, `swapconf dryrun` runs any",
-                file=file,
-            )
-        )
+def _not_read(study: Study) -> str:
+    """Of a model that neither the catalog knows nor the run that left the trace has read."""
+    return phrase(
+        "the catalog does not know the model of {file}, and the trace does not tell of which operators its layers are, "
+        "as it does where the model hands each of them to mindformers' LayerSetting; make a trace of this config: "
+        "{command}",
+        file=study.config.file,
+        command=making(study),
+    )
 
 
 def with_prefetch(config: Config, prefetch: int) -> Config:
@@ -294,7 +295,11 @@ def _check(prepared: PlacedBaseline, network: Network, study: Study) -> None:
     known = {layer.index for layer in network.layers}
     seen = {row for row in np.unique(rows[rows >= 0]).tolist() if not is_extra[row]}
     if not seen:
-        raise Mismatch(phrase("the trace has no decoder layers"))
+        raise Mismatch(
+            phrase("the trace has no decoder layers")
+            if network.family is not None
+            else phrase("the trace has no decoder layers: their list in the model has to be called `layers`")
+        )
     if not seen <= known or (len({layer.stage for layer in network.layers}) == 1 and seen != known):
         raise Mismatch(
             phrase(
@@ -304,19 +309,16 @@ def _check(prepared: PlacedBaseline, network: Network, study: Study) -> None:
                 last=max(seen),
                 file=file,
                 layers=network.num_layers,
-                command=_making(study),
+                command=making(study),
             )
         )
     if not prepared.sites.names:
-        raise Mismatch(phrase("the operators of the trace are not those of a {family} model", family=network.family))
-
-
-def _making(study: Study) -> str:
-    """The command that makes the trace; what the YAML has no section for, it need not switch off."""
-    sections = study.document.root.entries
-    switches = [*_SWITCHES, *[f"recompute_config.{_COMMUNICATION}"] * bool(study.config.recompute.select_comm)]
-    off = [f"--set {switch}=False" for switch in switches if switch.partition(".")[0] in sections]
-    return " ".join(["swapconf dryrun", study.config.file, *off, "--keep DIR"])
+        raise Mismatch(
+            phrase(
+                "the operators of the trace are not those of a {family} model",
+                family=network.family or network.layers[0].template.cell,
+            )
+        )
 
 
 def _entries(config: Config) -> Iterator[tuple[Origin, str, Config]]:

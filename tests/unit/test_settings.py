@@ -7,10 +7,16 @@ import pytest
 from click.testing import CliRunner
 
 from swapconf.cli.main import main
+from swapconf.config.nodes import from_plain, nowhere
 from swapconf.config.yaml_document import parse
 from swapconf.dryrun.rank_order import RankOrder
-from swapconf.study import settings
-from swapconf.study.settings import Settings, settings_of
+from swapconf.models import own_layers
+from swapconf.models.network import LayerTemplate, Operator
+from swapconf.models.own_layers import OwnLayers
+from swapconf.study import handed_over, settings
+from swapconf.study.settings import Settings, settings_in, settings_of
+from swapconf.study.study import study_document
+from swapconf.upstream.facts import Versions
 from swapconf.words.findings import Severity
 
 RULES = frozenset({"bad-type", "mcore", "R3-list-meaning"})
@@ -120,3 +126,28 @@ def test_other_commands_know_the_families_and_silence_what_check_silences(tmp_pa
     network = RankOrder(document=document, rank=0, settings=settings).study(document).network
     assert network is not None
     assert network.family == "llama"
+
+
+def test_the_layers_of_a_model_of_ones_own_are_those_that_a_dry_run_has_read(tmp_path: Path) -> None:
+    operators = (
+        Operator(path="mixer", kind="cell", type="Mixer"),
+        Operator(path="mixer.mul", kind="primitive", type="Mul"),
+    )
+    layer = LayerTemplate(name="own", cell="OwnBlock", operators=operators)
+    (tmp_path / "run/rank_0").mkdir(parents=True)
+    own_layers.write(OwnLayers(templates={0: layer}), tmp_path / "run/rank_0" / own_layers.FILE)
+    (tmp_path / ".swapconf.toml").write_text('[layers]\nOwnModel = "run/rank_0"\nOther = "run/rank_1"\n')
+    settings, (wrong,) = settings_in(str(tmp_path))
+    assert (wrong.origin.line, wrong.origin.path) == (3, "layers.Other")
+    op_swap = [{"op_name": name, "layers": [1], "backward_prefetch": 1} for name in ("mixer", "mix")]
+    model = {"model_config": {"type": "OwnConfig", "num_layers": 2}, "arch": {"type": "OwnModel"}}
+    values = {"model": model, "swap_config": {"swap": True, "op_swap": op_swap}, "context": {"mode": 0}}
+    study = study_document(from_plain(values, nowhere("train.yaml")), Versions(), {}, settings)
+    assert study.strategy is not None
+    missed = [found.origin.path for found in study.findings if found.rule == "op-no-match"]
+    assert missed == ["swap_config.op_swap[1].op_name"]
+    assert not [found for found in study.findings if found.rule == "unknown-family"]
+    assert study.strategy.layers[1].plan.prefetches == {"mixer.mul": 1}
+    handed_over.write(tmp_path / "source.json", parse("model: {}\n", "train.yaml"), settings)
+    _, handed = handed_over.read(tmp_path / "source.json", nowhere("train.yaml"))
+    assert {name: Path(folder) for name, folder in handed.layers.items()} == {"OwnModel": tmp_path / "run/rank_0"}

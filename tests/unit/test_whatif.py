@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -14,6 +15,7 @@ from click.testing import CliRunner
 
 from swapconf.cli.main import main
 from swapconf.memory.memory_view import EntryTotal
+from swapconf.models import own_layers
 from swapconf.report.sweep_chart import chart
 from swapconf.study.study import Study
 from swapconf.trace.blocks import Blocks
@@ -326,10 +328,45 @@ def test_without_communication_no_reshape_runs_again_and_what_it_shows_is_kept()
     assert "feed_forward.w3 MatMul" not in again[False]
 
 
-def test_a_model_that_the_catalog_does_not_know_is_refused() -> None:
-    unknown = study("model.model_config.type=MyConfig", "model.arch.type=MyModel")
-    with pytest.raises(Mismatch, match="catalog does not know"):
-        Question(TRACES / "llama_l2_none", unknown)
+UNKNOWN = ("model.model_config.type=MyConfig", "model.arch.type=MyModel")
+
+
+def of_own(place: Path) -> Path:
+    """The trace, as a dry run of a model leaves it that the catalog does not know."""
+    folder = Path(shutil.copytree(TRACES / "llama_l2_none", place / "rank_0"))
+    network = study().network
+    assert network is not None
+    templates = {layer.index: layer.template for layer in network.layers}
+    own_layers.write(own_layers.OwnLayers(templates=templates), folder / own_layers.FILE)
+    return folder
+
+
+def test_a_model_is_refused_that_neither_the_catalog_nor_its_trace_knows() -> None:
+    with pytest.raises(Mismatch, match=r"catalog does not know.*swapconf dryrun"):
+        Question(TRACES / "llama_l2_none", study(*UNKNOWN))
+
+
+@pytest.mark.parametrize("strategy", [layer_swap(1), op_swap(r"attention\.wq"), "recompute_config.recompute=True"])
+def test_a_model_that_the_catalog_does_not_know_is_predicted_by_the_layers_that_its_run_has_read(
+    strategy: str, tmp_path: Path
+) -> None:
+    found = Question(of_own(tmp_path), study(*UNKNOWN, strategy)).answer().prediction
+    known = asked(strategy)
+    assert (found.used_peak_bytes, found.moved_bytes, found.recomputed) == (
+        known.used_peak_bytes,
+        known.moved_bytes,
+        known.recomputed,
+    )
+    assert found.moved_bytes or found.recomputed
+
+
+def test_a_name_that_the_layers_of_the_run_lack_is_told_with_the_answer(tmp_path: Path) -> None:
+    (tmp_path / "train.yaml").write_text(Path(CONFIG).read_text())
+    changes = [f"--set={change}" for change in ("model.model_config.num_layers=2", *UNKNOWN, op_swap(r"attention\.wx"))]
+    words = ["whatif", str(of_own(tmp_path)), "--config", str(tmp_path / "train.yaml"), *changes]
+    told = CliRunner().invoke(main, words)
+    assert "op-no-match" in told.output
+    assert "unknown-family" not in told.output
 
 
 def accumulated(trace: Trace) -> Trace:

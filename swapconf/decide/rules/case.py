@@ -35,7 +35,7 @@ class Case:
     @property
     def templates(self) -> tuple[LayerTemplate, ...]:
         """The known operator trees of the model; none for an unknown family."""
-        return self.network.templates if self.network is not None and self.network.family else ()
+        return self.network.templates if self.network is not None and self.network.is_known else ()
 
     def templates_at(self, layers: LayerSelection) -> tuple[LayerTemplate, ...]:
         """The operator trees of the selected layers."""

@@ -33,9 +33,9 @@ def check(case: Case) -> Iterator[Finding]:
             phrase("the YAML does not give the number of layers"),
             phrase("layer indices and operator names are not checked unless model_config has num_layers"),
         )
-    elif network is not None and network.near is not None:
+    elif network is not None and network.near is not None and not network.is_known:
         yield _near(case, network.near)
-    elif network is not None and network.family is None:
+    elif network is not None and not network.is_known:
         yield _unknown(case, network)
     elif network is not None and network.approximated:
         settings = network.approximated

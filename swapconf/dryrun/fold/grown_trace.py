@@ -9,15 +9,14 @@ routers launch their branches in an order of their own in each layer, a run with
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from swapconf.dryrun.child import Ran, kept, record
+from swapconf.dryrun.fold.beside_trace import keep_graph, keep_layers, whole_names
 from swapconf.dryrun.fold.folding import Fold, Size
 from swapconf.dryrun.fold.part_words import AND, part_name, row_words, size_words
-from swapconf.dryrun.growing.layers import layer_in, with_layer
 from swapconf.dryrun.growing.reason import CannotGrow
 from swapconf.dryrun.growing.whole import Run, renumbered, whole
 from swapconf.dryrun.levels import keep_trace
@@ -27,10 +26,9 @@ from swapconf.memory.addresses import unnamed
 from swapconf.memory.cann.card import A2, Card
 from swapconf.memory.replay import replay
 from swapconf.memory.with_workspace import Grown, grow
-from swapconf.trace import grown_trace_writer, launch_graph, run_record
+from swapconf.trace import grown_trace_writer, run_record
 from swapconf.trace.lifetimes import PoolRecord
 from swapconf.trace.trace import Trace
-from swapconf.words.findings import SwapconfError
 from swapconf.words.phrases import joined, phrase
 from swapconf.words.units import show_bytes
 
@@ -113,7 +111,7 @@ def keep_whole(order: RankOrder, plan: Fold, found: Attempt, report: RankReport,
         grown_trace_writer.remove(kept(order.keep, order))
         if found.trace is not None:
             grown_trace_writer.write(found.trace, kept(order.keep, order))
-            _keep_graph(order, plan, found)
+            _keep_beside(order, plan, found)
             told = replace(report, grown=_words(plan, used, micro_batch_bytes))
             if found.raised is not None:
                 keep_trace(order, used[-1].ran, found.raised, told)
@@ -129,23 +127,15 @@ def keep_whole(order: RankOrder, plan: Fold, found: Attempt, report: RankReport,
     )
 
 
-def _keep_graph(order: RankOrder, plan: Fold, found: Attempt) -> None:
-    """The graph of a run that has all layers of its rank, with their names in the whole model; of one that is grown
-    there is none. Raises OSError."""
+def _keep_beside(order: RankOrder, plan: Fold, found: Attempt) -> None:
+    """What the runs have beside their traces, as far as it holds for the whole model. Raises OSError."""
     (source, *others), folder = found.used, kept(order.keep or Path(), order)
-    graph_file = folder / part_name(plan, source.size) / launch_graph.FILE
-    if not others and source.ran.trace is not None and found.trace is not None and graph_file.exists():
-        steps = source.ran.trace.step, found.trace.step
-        named, layers = {one.name: other.name for one, other in zip(*steps, strict=True)}, plan.kept(source.size)
-
-        def natural(name: str) -> str:
-            layer = layer_in(name)
-            return with_layer(name, layers[layer]) if 0 <= layer < len(layers) else name
-
-        with suppress(SwapconfError, ValueError):  # what-ifs do without it
-            graph = launch_graph.read(graph_file)
-            names = tuple(named[name] if name in named else natural(name) for name in graph.name)
-            launch_graph.write(replace(graph, name=names), folder / launch_graph.FILE)
+    named = None
+    if not others and source.ran.trace is not None and found.trace is not None:
+        named = whole_names(plan.kept(source.size), source.ran.trace, found.trace)
+        keep_graph(folder / part_name(plan, source.size), folder, named)
+    largest = found.used[-1].size
+    keep_layers(folder / part_name(plan, largest), folder, plan, largest, named)
 
 
 def _grown(
