@@ -110,13 +110,11 @@ def judge_of_yaml(
     network_asked(study)  # before dry runs that would be for nothing
     if baseline is None:
         _stop_what_has_no_dry_run(study)
-    budget = asked.in_bytes()
-    machine = options.load()
     found = judge_of(
         study,
         trace_folders(baseline) if baseline is not None else baselines(study, changes, runs),
-        machine,
-        budget,
+        machine := options.load(),
+        asked.in_bytes(),
         slower_link=asked.slower_link,
         max_entries=asked.max_entries,
         cards_per_host=cards_told(click.get_current_context(), options.cards_per_host) or CARDS,
@@ -141,8 +139,8 @@ def _in_room(judge: Judge, study: Study, machine: Machine) -> Judge:
     """The same, where pools stay in what a card has left beside what else it holds at most."""
     from swapconf.study.beside import pool_room_bytes
 
-    room = pool_room_bytes(judge.evaluator.traces, study.config, machine, os.environ)
-    return judge.under(replace(judge.limits, room_bytes=room))
+    room_bytes = pool_room_bytes(judge.evaluator.traces, study.config, machine, os.environ)
+    return judge.under(replace(judge.limits, room_bytes=room_bytes))
 
 
 def baselines(study: Study, changes: Sequence[str], runs: RunOptions) -> list[Path]:

@@ -11,29 +11,35 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from swapconf.files.table_lines import Damage, lines
 from swapconf.trace import func_graph_text
-from swapconf.trace.columns import FUSED
-from swapconf.trace.func_graph_text import Argument, FuncGraph, FuncGraphs, FuncNode, Kind
+from swapconf.trace.func_graph_text import Argument, FuncGraph, FuncNode, Kind
 from swapconf.trace.fused_kernels import FusedKernel, FusedOperator
-from swapconf.trace.launch_graph import DEPEND, ITEM, RETURN, TUPLE
+from swapconf.trace.fused_names import (
+    ENDS,
+    EXPANDED,
+    FORWARD_UNIQUE,
+    INNER,
+    UNIQUE,
+    Called,
+    called_by_name,
+    expansion,
+    is_conversion,
+    with_ends,
+    with_scopes,
+)
+from swapconf.trace.launch_graph import RETURN, TUPLE
 from swapconf.trace.lone_casts_text import lone_casts
 from swapconf.trace.tensor import Tensor
-from swapconf.trace.trace import without_number
 
 _FUSED = re.compile(r" *%\d+\(.*?\) = (?:PrimFunc_)?GraphKernel_\w+\(")
 _FUNC_GRAPH = re.compile(r"[{ ]func_graph: ([^\s},]+)")
 _NAME = re.compile(r" +# Fullname with scope: \((.*)\)")
 _CAST = "Cast"
-_HANDS_ON = frozenset({DEPEND, ITEM})
 _NARROW, _WIDE = "BFloat16", "Float32"
-_EXPANDED = "expand_from"
-_UNIQUE, _FORWARD_UNIQUE = "unique_id", "forward_unique_id"
-_ENDS, _INNER = "ends the expansion", "is inside of the expansion"  # of an operator, as attributes of its nodes
-_TOLD = _UNIQUE, _FORWARD_UNIQUE, _ENDS, _INNER
 _IN_EXPANDED = re.compile(r"/expand_\w+(?=/|$)")
 
 
@@ -41,16 +47,16 @@ def read(last_graph: Path, printed: Iterable[Path], clustered: Iterable[Path]) -
     """By name of the kernel. ``printed``: of each graph that was fused, behind the last pass; ``clustered``: behind the
     one that chose what is fused. Raises SwapconfError where a file is damaged, and LookupError where a kernel is in
     none."""
-    chosen: dict[str, dict[str, _Called]] = {}
+    chosen: dict[str, dict[str, Called]] = {}
     for path in clustered:
         graphs = func_graph_text.read(path)
         chosen[graphs.entry] = {
-            name: replace(called, graph=_with_ends(called.graph)) for name, called in _called(graphs).items()
+            name: replace(called, graph=with_ends(called.graph)) for name, called in called_by_name(graphs).items()
         }
     inside: dict[str, FuncGraph] = {}
     for path in printed:
         graphs = func_graph_text.read(path)
-        inside.update(_with_scopes(_called(graphs), chosen.get(graphs.entry, {})))
+        inside.update(with_scopes(called_by_name(graphs), chosen.get(graphs.entry, {})))
     opened: dict[str, FusedKernel] = {}
     found = dict(lone_casts(last_graph))
     for name, graph_name in graphs_of_kernels(last_graph):
@@ -58,164 +64,6 @@ def read(last_graph: Path, printed: Iterable[Path], clustered: Iterable[Path]) -
             opened[graph_name] = kernel_of(inside[graph_name])
         found[name] = opened[graph_name]
     return found
-
-
-@dataclass(frozen=True, slots=True)
-class _Called:
-    """A graph that was fused. ``near``: names of nodes beside its call that keep them; ``beside``: of other calls."""
-
-    graph: FuncGraph
-    near: frozenset[str]
-    beside: frozenset[str]
-
-
-def _called(graphs: FuncGraphs) -> dict[str, _Called]:
-    """By name of a call of the graph that was fused what it calls."""
-    nodes = graphs.graphs[graphs.entry].nodes
-    near: dict[int, set[str]] = {}
-    source: dict[int, int] = {}
-    for place, node in enumerate(nodes):
-        for item in node.arguments:
-            if item.kind is Kind.PARAMETER:
-                near.setdefault(place, set()).add(f"parameter {item.number}")
-            elif item.kind is Kind.NODE:
-                given = source.get(item.number, item.number)
-                near.setdefault(place, set()).add(nodes[given].name)
-                near.setdefault(given, set()).add(node.name)
-        if node.primitive in _HANDS_ON and node.arguments and node.arguments[0].kind is Kind.NODE:
-            source[place] = source.get(node.arguments[0].number, node.arguments[0].number)
-    return {
-        node.name: _Called(
-            graphs.graphs[node.callee],
-            frozenset(name for name in near.get(place, ()) if FUSED not in name and not _is_put_in(name)),
-            frozenset(name for name in near.get(place, ()) if FUSED in name),
-        )
-        for place, node in enumerate(nodes)
-        if node.callee in graphs.graphs
-    }
-
-
-def _is_put_in(name: str) -> bool:
-    """By MindSpore, which may number it anew."""
-    return name.count("/") <= 1 and not name.startswith("parameter ")
-
-
-def _with_ends(graph: FuncGraph) -> FuncGraph:
-    """What makes the output of an expanded operator is told from the rest, in case that it is cut from that."""
-    inside = {
-        item.number
-        for node in graph.nodes
-        if _expansion(node)
-        for item in node.arguments
-        if item.kind is Kind.NODE and _expansion(graph.nodes[item.number]) == _expansion(node)
-    }
-    marked = (
-        node
-        if _expansion(node) is None
-        else replace(node, attributes={**node.attributes, _INNER if place in inside else _ENDS: ""})
-        for place, node in enumerate(graph.nodes)
-    )
-    return replace(graph, nodes=tuple(marked))
-
-
-def _with_scopes(called: Mapping[str, _Called], chosen: Mapping[str, _Called]) -> dict[str, FuncGraph]:
-    """By name of a graph that was fused. MindSpore makes kernels anew where it simplifies or cuts them, and their nodes
-    lose their scopes: each has that of one of its kind among those that were chosen for its kernel. Kernels are told by
-    their names, else by what is beside them, be it another one that was cut from the same, else by their order among
-    those of the same operators, and what was cut by its order among the rest."""
-    left = {name: _Names(one.graph.nodes) for name, one in chosen.items()}
-    found = {one.graph.name: left[name].given_to(one.graph) for name, one in called.items() if name in chosen}
-    others = {name: one for name, one in called.items() if name not in chosen}
-    rest = {name: one for name, one in chosen.items() if name not in called}
-    cluster: dict[str, str] = {}  # by name of a kernel that was made anew the chosen one that it was in
-    for name, one in others.items():
-        beside = [other for other, clustered in rest.items() if one.near & clustered.near]
-        near = max(beside, key=lambda other: _likeness(one, name, rest[other], other, left[other]), default="")
-        if near:
-            cluster[name] = near
-            found[one.graph.name] = left[near].given_to(one.graph)
-    while following := next(_cut_from_known(others, cluster, left), None):
-        name, cluster[name] = following
-        found[others[name].graph.name] = left[cluster[name]].given_to(others[name].graph)
-    cut = _Names(node for name in rest for node in left[name].rest())
-    for name, one in others.items():
-        if one.graph.name not in found:
-            anew = next((other for other in rest if without_number(other) == without_number(name)), None)
-            if anew is not None:
-                del rest[anew]
-            found[one.graph.name] = (cut if anew is None else left[anew]).given_to(one.graph)
-    return found
-
-
-def _cut_from_known(
-    others: Mapping[str, _Called], cluster: Mapping[str, str], left: Mapping[str, _Names]
-) -> Iterator[tuple[str, str]]:
-    """Kernels beside those that are known, of whose operators some are still left there, with what was chosen."""
-    for name, one in others.items():
-        if name not in cluster:
-            beside = sorted({cluster[other] for other in one.beside if other in cluster})
-            known = max(beside, key=lambda near: left[near].count(one.graph), default="")
-            if known and left[known].count(one.graph):
-                yield name, known
-
-
-def _likeness(one: _Called, name: str, chosen: _Called, other: str, left: _Names) -> tuple[int, int, bool]:
-    """For how many operators there are names left; how much is beside both; whether they have the same operators."""
-    return left.count(one.graph), len(one.near & chosen.near), without_number(name) == without_number(other)
-
-
-class _Names:
-    """What nodes are named and numbered, each to be given once."""
-
-    def __init__(self, chosen: Iterable[FuncNode]) -> None:
-        self._left: dict[tuple[str, str], list[FuncNode]] = {}
-        for node in chosen:
-            self._left.setdefault(_kind(node), []).append(node)
-
-    def rest(self) -> Iterator[FuncNode]:
-        for nodes in self._left.values():
-            yield from nodes
-
-    def count(self, graph: FuncGraph) -> int:
-        """How many nodes of a graph have lost their scopes, and may have one of these."""
-        lost = (node for node in graph.nodes if _is_lost(node) and not _is_conversion(node))
-        return sum(bool(self._left.get(_kind(node))) for node in lost)
-
-    def given_to(self, graph: FuncGraph) -> FuncGraph:
-        kept: dict[int, FuncNode] = {}
-        for place, node in enumerate(graph.nodes):
-            left = self._left.get(_kind(node), [])
-            same = next((other for other in left if other.name == node.name), None)
-            if same is not None:
-                left.remove(same)
-                kept[place] = _told(node, same)
-        return replace(
-            graph, nodes=tuple(kept.get(place) or self._named(node) for place, node in enumerate(graph.nodes))
-        )
-
-    def _named(self, node: FuncNode) -> FuncNode:
-        left = self._left.get(_kind(node))
-        if not left or not _is_lost(node) or _is_conversion(node):
-            return node
-        return _told(node, left.pop(0))
-
-
-def _told(node: FuncNode, chosen: FuncNode) -> FuncNode:
-    told = {key: chosen.attributes[key] for key in _TOLD if key in chosen.attributes}
-    return replace(node, name=chosen.name, attributes={**node.attributes, **told})
-
-
-def _kind(node: FuncNode) -> tuple[str, str]:
-    return node.primitive, node.attributes.get(_EXPANDED, "")
-
-
-def _is_lost(node: FuncNode) -> bool:
-    return node.name.count("/") <= 1
-
-
-def _is_conversion(node: FuncNode) -> bool:
-    """Whether MindSpore put it in as a cast: one that was asked for tells what it makes in the model."""
-    return node.primitive == _CAST and _is_lost(node) and "IsFeatureMapOutput" not in node.attributes
 
 
 def graphs_of_kernels(last_graph: Path) -> Iterator[tuple[str, str]]:
@@ -259,7 +107,7 @@ def _without_conversions(nodes: tuple[FuncNode, ...]) -> tuple[FuncNode, ...]:
     shown: dict[int, Argument] = {}
     made: dict[int, Tensor] = {}
     for place, node in enumerate(nodes):
-        if not _is_conversion(node) or len(node.made) != 1 or not node.given:
+        if not is_conversion(node) or len(node.made) != 1 or not node.given:
             continue
         (source, *_), (given, *_), (result,) = node.arguments, node.given, node.made
         if given is None or result is None:
@@ -301,18 +149,12 @@ def _expanded(nodes: tuple[FuncNode, ...], body: Iterable[int], outputs: Iterabl
     given_out = set(outputs)
     group: dict[int, int] = {}
     for place in sorted(body, reverse=True):
-        mine = _expansion(nodes[place])
+        mine = expansion(nodes[place])
         ends = {group[reader] for reader in readers.get(place, ()) if reader in group}
         is_inside = mine and len(ends) == 1 and place not in given_out
         end = next(iter(ends)) if is_inside else place
-        group[place] = end if _expansion(nodes[end]) == mine else place
+        group[place] = end if expansion(nodes[end]) == mine else place
     return group
-
-
-def _expansion(node: FuncNode) -> tuple[str, str] | None:
-    """What a node was expanded from, and where."""
-    expanded = node.attributes.get(_EXPANDED)
-    return (expanded, node.name.rpartition("/")[0]) if expanded else None
 
 
 def _operator(
@@ -323,16 +165,16 @@ def _operator(
     sources = [_as_operators(item, group, order) for place in members for item in _read(nodes, place, members)]
     made = [tensor for tensor in last.made if tensor is not None]
     scope, _, own = last.name.rpartition("/")
-    is_asked_for = _ENDS in last.attributes or (_INNER not in last.attributes and _is_whole(nodes, members))
-    primitive = last.attributes.get(_EXPANDED, last.primitive) if is_asked_for else last.primitive
+    is_asked_for = ENDS in last.attributes or (INNER not in last.attributes and _is_whole(nodes, members))
+    primitive = last.attributes.get(EXPANDED, last.primitive) if is_asked_for else last.primitive
     return FusedOperator(
         name=f"{_IN_EXPANDED.sub('', scope)}/{own.replace(last.primitive, primitive, 1)}",
         primitive=primitive,
         arguments=tuple(sources if len(members) == 1 else dict.fromkeys(sources)),
         made=made[0] if len(made) == 1 else None,
         is_copy=any(nodes[place].attributes.get("duplicated") == "Bool(1)" for place in members),
-        unique=_number(nodes, members, _UNIQUE),
-        forward_unique=_number(nodes, members, _FORWARD_UNIQUE),
+        unique=_number(nodes, members, UNIQUE),
+        forward_unique=_number(nodes, members, FORWARD_UNIQUE),
     )
 
 
@@ -353,5 +195,5 @@ def _number(nodes: tuple[FuncNode, ...], members: list[int], key: str) -> str:
 
 def _is_whole(nodes: tuple[FuncNode, ...], members: list[int]) -> bool:
     """Whether these are all nodes of the graph that were expanded from one operator."""
-    mine = _expansion(nodes[members[-1]])
-    return mine is not None and len(members) == sum(_expansion(node) == mine for node in nodes)
+    mine = expansion(nodes[members[-1]])
+    return mine is not None and len(members) == sum(expansion(node) == mine for node in nodes)

@@ -21,27 +21,50 @@ def func_graphs(
 ) -> list[list[int]]:
     """The nodes of each, in topological order, but for those under a condition. Raises ValueError where nodes go in a
     circle."""
+    order = inputs_first(inputs)
+    is_under_condition = [False] * len(inputs)
+    for node in order:
+        read = (given for given in inputs[node] if given != NO_NODE)
+        is_under_condition[node] = primitive[node] == _CONDITION or any(is_under_condition[given] for given in read)
+    owner = _owners(primitive, inputs, barriers, saved, order)
+    is_handed = _handed(inputs, saved, owner, order)
+    handing = {owner[node] for node in saved}
+    found: list[list[int]] = [[] for _ in range(len(barriers) + 1)]  # the last one is beside the calls
+    for node in order:
+        if not is_under_condition[node]:
+            is_inside = is_handed[node] or owner[node] not in handing
+            found[owner[node] if is_inside else NO_NODE].append(node)
+    return found
+
+
+def _owners(
+    primitive: Sequence[str],
+    inputs: Sequence[Sequence[int]],
+    barriers: Collection[int],
+    saved: Collection[int],
+    order: Sequence[int],
+) -> list[int]:
+    """[nodes] the last call of which each needs something."""
     turn = {barrier: place for place, barrier in enumerate(sorted(barriers))}
     owner = [NO_NODE] * len(inputs)
-    is_under_condition = [False] * len(inputs)
-    order = inputs_first(inputs)
     for node in order:
-        read = [given for given in inputs[node] if given != NO_NODE]
-        is_under_condition[node] = primitive[node] == _CONDITION or any(is_under_condition[given] for given in read)
         if primitive[node] == DEPEND and inputs[node][1] in turn:
             owner[node] = turn[inputs[node][1]]
         elif node not in turn and not (primitive[node] == ITEM and inputs[node][0] in saved):
-            owner[node] = max((owner[given] for given in read), default=NO_NODE)
-    handed = {owner[node] for node in saved}
-    is_handed = [False] * len(inputs)
+            owner[node] = max((owner[given] for given in inputs[node] if given != NO_NODE), default=NO_NODE)
+    return owner
+
+
+def _handed(
+    inputs: Sequence[Sequence[int]], saved: Collection[int], owner: Sequence[int], order: Sequence[int]
+) -> list[bool]:
+    """[nodes] whether what the call of each hands on needs it."""
+    found = [False] * len(inputs)
+    for node in saved:
+        found[node] = True
     for node in reversed(order):
-        if node in saved or is_handed[node]:
+        if found[node]:
             for given in inputs[node]:
                 if given != NO_NODE and owner[given] == owner[node]:
-                    is_handed[given] = True
-    found: list[list[int]] = [[] for _ in range(len(turn) + 1)]  # the last one is beside the calls
-    for node in order:
-        if not is_under_condition[node]:
-            is_inside = owner[node] not in handed or is_handed[node] or node in saved
-            found[owner[node] if is_inside else NO_NODE].append(node)
+                    found[given] = True
     return found
