@@ -7,8 +7,12 @@ import pytest
 
 from swapconf.trace.contracted import contracted
 from swapconf.trace.expanded_numbers import with_numbers
+from swapconf.trace.func_graph_text import Argument, Kind
+from swapconf.trace.fused_kernels import FusedKernel, FusedOperator
 from swapconf.trace.launch_graph import ITEM, NO_NODE, RETURN, LaunchGraph
 from swapconf.trace.launch_order import launched
+from swapconf.trace.opened_graph import opened_graph
+from swapconf.trace.tensor import Tensor
 from swapconf.whatif.graph.func_graphs import func_graphs
 
 Row = tuple[str, tuple[int, ...], int]  # primitive, inputs, fused kernel
@@ -120,3 +124,38 @@ def test_a_node_is_of_the_last_call_of_which_it_needs_something() -> None:
     primitive = ["MatMul", "Depend", "Mul", "TensorMove", "Depend", "Add", "ConditionSwitch", "Neg"]
     inputs = [[NO_NODE], [NO_NODE, 0], [0], [1], [2, 3], [4, 0], [5], [6]]
     assert func_graphs(primitive, inputs, {3}, set()) == [[4, 5], [0, 1, 2, 3]]
+
+
+def test_what_nothing_of_a_call_needs_stands_beside_the_calls() -> None:
+    """3 and 7 are barriers, 6 what the call behind the first one hands on, 9 the sum of what both make, 10 one of that
+    and of what was in front."""
+    primitive = [
+        "MatMul",
+        "Depend",
+        "Neg",
+        "TensorMove",
+        "Depend",
+        "Mul",
+        "MakeTuple",
+        "TensorMove",
+        "Depend",
+        "Add",
+        "Add",
+    ]
+    inputs = [[NO_NODE], [NO_NODE, 0], [0], [1], [2, 3], [4], [5], [6], [5, 7], [4, 2], [9, 2]]
+    assert func_graphs(primitive, inputs, {3, 7}, {6}) == [[4, 5, 6], [8], [0, 1, 2, 3, 9, 10, 7]]
+
+
+def test_who_waits_for_a_whole_kernel_waits_for_one_of_its_operators() -> None:
+    tensor = Tensor("Float32", (8,))
+    inner = [
+        FusedOperator(name=f"a/{name}", primitive=name, arguments=(Argument(kind, 0),), made=tensor, is_copy=False)
+        for name, kind in (("Neg", Kind.PARAMETER), ("Exp", Kind.NODE))
+    ]
+    kernel = {"k": FusedKernel(operators=tuple(inner), outputs=(0, 1))}
+    rows: tuple[Row, ...] = (MATMUL, ("GraphKernel", (0,), NO_NODE), ("Depend", (0, 1), NO_NODE))
+    found = opened_graph(graph(*rows, name={1: "k"}), kernel, {"k": ["GraphKernel_Neg-op0", "GraphKernel_Exp-op0"]})
+    assert found is not None
+    assert [found.primitive[node] for node in found.inputs[3]] == ["MatMul", "Exp"]
+    rows = (MATMUL, ("GraphKernel", (0,), NO_NODE), ("MatMul", (0, 1), NO_NODE))
+    assert opened_graph(graph(*rows, name={1: "k"}), kernel, {"k": ["a", "b"]}) is None

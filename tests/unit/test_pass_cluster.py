@@ -112,6 +112,24 @@ def test_what_would_wait_for_itself_is_left_out() -> None:
     assert of(node("Mul", -1), node("MatMul", -1, -1), node("Add", 0, 1)) == {frozenset({0, 2})}
 
 
+def test_no_cluster_waits_for_itself_by_way_of_another_one() -> None:
+    """The first and the last node are one kernel, which waits for the Reshape of what the Sub makes; so the Neg, which
+    needs the first one, is no part of the kernel of that."""
+    nodes = (
+        node("Mul", -1),  # 0
+        node("MatMul", 0, -1),
+        node("Reshape", 1),
+        node("Neg", 2),
+        node("Exp", -1),  # 4
+        node("Add", 3, 4),
+        node("Sub", 4, -1),
+        node("Reshape", 6),
+        node("Mul", 7, 0),  # 8
+        node("MatMul", 5, 8),
+    )
+    assert of(*nodes) == {frozenset({0, 8}), frozenset({3, 5}), frozenset({4, 6})}
+
+
 def test_nodes_that_nothing_needs_are_in_no_cluster() -> None:
     assert of(node("Mul", -1), node("MatMul", -1, -1)) == set()
 

@@ -1,0 +1,73 @@
+"""What MindSpore cut from a fused kernel is called as it was when it was chosen."""
+
+from __future__ import annotations
+
+from swapconf.trace.columns import FUSED
+from swapconf.trace.func_graph_text import Argument, FuncGraph, FuncNode, Kind
+from swapconf.trace.fused_names import ENDS, INNER, Called, with_ends, with_scopes
+
+CELL = "Default/network-N/layers-CellList/1-Layer/mlp-Mlp/router-Router"
+
+
+def fused(name: str, *nodes: str, near: str = "", beside: str = "") -> Called:
+    """``nodes``: their names."""
+    inside = tuple(
+        FuncNode(name=one, primitive=one.rpartition("/")[2].partition("-")[0], callee="", arguments=()) for one in nodes
+    )
+    graph = FuncGraph(name=name, parameters=(), nodes=inside)
+    return Called(graph, frozenset(filter(None, [near])), frozenset(filter(None, [beside])))
+
+
+def names(found: FuncGraph) -> list[str]:
+    return [node.name for node in found.nodes]
+
+
+def test_a_kernel_between_others_that_were_cut_from_the_same_is_told_by_them() -> None:
+    """Two routers: what is read and read by tells the first and the last kernel of each, these the one between."""
+    chosen = {
+        f"{FUSED}{turn}": fused(
+            f"g{turn}", *(f"{CELL}{turn}/{kind}-op0" for kind in ("Exp", "Add", "Div")), near=f"gather{turn}"
+        )
+        for turn in (1, 2)
+    }
+    cut = {
+        f"{FUSED}{kind}_split-op{turn}": fused(
+            f"{kind}{turn}",
+            f"Default/{kind}-op{turn}",
+            near=f"gather{turn}" if kind != "Add" else "",
+            beside=f"{FUSED}Exp_split-op{turn}" if kind == "Add" else "",
+        )
+        for turn in (2, 1)
+        for kind in ("Add", "Exp", "Div")
+    }
+    found = with_scopes(cut, chosen)
+    assert {graph: names(of) for graph, of in found.items()} == {
+        f"{kind}{turn}": [f"{CELL}{turn}/{kind}-op0"] for turn in (1, 2) for kind in ("Add", "Exp", "Div")
+    }
+
+
+def test_of_those_beside_the_same_the_one_with_names_left_is_meant() -> None:
+    chosen = {
+        f"{FUSED}a": fused("a", f"{CELL}/Exp-op0", near="gather"),
+        f"{FUSED}b": fused("b", f"{CELL}/Div-op0", near="gather"),
+    }
+    found = with_scopes({f"{FUSED}c": fused("c", "Default/Div-op4", near="gather")}, chosen)
+    assert names(found["c"]) == [f"{CELL}/Div-op0"]
+
+
+def test_a_piece_of_an_expanded_operator_knows_whether_it_makes_the_output() -> None:
+    expanded = {"expand_from": "MeanExt"}
+    scope = "Default/expand_MeanExt"
+    nodes = (
+        FuncNode(name=f"{scope}/ReduceSum-op0", primitive="ReduceSum", callee="", arguments=(), attributes=expanded),
+        FuncNode(
+            name=f"{scope}/Div-op0",
+            primitive="Div",
+            callee="",
+            arguments=(Argument(Kind.NODE, 0),),
+            attributes=expanded,
+        ),
+        FuncNode(name="Default/Mul-op0", primitive="Mul", callee="", arguments=(Argument(Kind.NODE, 1),)),
+    )
+    found = with_ends(FuncGraph(name="g", parameters=(), nodes=nodes))
+    assert [{ENDS, INNER} & node.attributes.keys() for node in found.nodes] == [{INNER}, {ENDS}, set()]
