@@ -249,10 +249,9 @@ def _block(
         mine = [event for event in readers.get(tensor, ()) if event in parts[user]]
         users += mine or [parts[user][-1]]
     task = None if block.task is None else block.task * scale
-    node = block.node
+    node = maker[tensor].name if tensor in maker else block.node
     if block.task is not None and block.task in parts:
         task = maker[tensor].event if tensor in maker else parts[block.task][-1]
-        node = maker[tensor].name if tensor in maker else node
     end = None if block.end is None else block.end * scale
     return replace(block, start=tensor, end=end, task=task, node=node, users=tuple(users))
 
