@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import fields
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar, cast
 
 import click
 
@@ -118,9 +118,20 @@ def go_on(studied: Study, told: Iterable[Finding] = ()) -> None:
     fresh = [one for one in studied.findings if (one.rule, one.origin.path, one.message) not in said]
     print_findings(fresh, err=True)
     if studied.is_refused:
-        say(phrase("swapconf: nothing was started; correct the errors first"), err=True)
-        raise SystemExit(EXIT_ERRORS)
+        _start_nothing()
     needs_training(studied)
+
+
+def stop(found: Sequence[Finding]) -> None:
+    """Say why nothing is started, and end here, where something is found."""
+    if found:
+        print_findings(found, err=True)
+        _start_nothing()
+
+
+def _start_nothing() -> NoReturn:
+    say(phrase("swapconf: nothing was started; correct the errors first"), err=True)
+    raise SystemExit(EXIT_ERRORS)
 
 
 def needs_training(studied: Study) -> None:

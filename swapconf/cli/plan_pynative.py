@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from swapconf.cli.cluster import cards_told
-from swapconf.cli.common import print_findings, say
+from swapconf.cli.common import say, stop
 from swapconf.cli.machine import MachineOptions, known_line, print_assumed
 from swapconf.cli.planning import NEEDS_MORE, ROUNDS, PlanOptions, Written, baselines, rewritten, run_plan
 from swapconf.cli.progress import Progress
@@ -82,14 +82,11 @@ def make(
 
 
 def _stop_what_has_no_dry_run(study: Study) -> None:
-    from swapconf.cli.common import EXIT_ERRORS
     from swapconf.dryrun.pynative.refusals import LEVEL, refusals
     from swapconf.whatif.pynative.shared_layers import shared_layers
     from swapconf.words.findings import SwapconfError
 
-    if found := list(refusals(study, LEVEL)):
-        print_findings(found, err=True)
-        raise SystemExit(EXIT_ERRORS)
+    stop(list(refusals(study, LEVEL)))
     if reason := shared_layers(study):
         raise SwapconfError(reason)
 

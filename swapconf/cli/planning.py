@@ -14,7 +14,7 @@ import click
 
 from swapconf.cli.children import Children
 from swapconf.cli.cluster import cards_told
-from swapconf.cli.common import EXIT_ERRORS, go_on, print_findings, say
+from swapconf.cli.common import go_on, print_findings, say, stop
 from swapconf.cli.machine import MachineOptions
 from swapconf.cli.progress import counted
 from swapconf.words.phrases import phrase
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from swapconf.plan.runs import StageRun
     from swapconf.study.study import Study
     from swapconf.timing.cost import Machine
+    from swapconf.words.findings import Finding
 
 ROUNDS = 5  # of planning, where a true run needs more than was predicted
 NEEDS_MORE = phrase("a true run needs more than was predicted; planning again with that in mind")
@@ -107,14 +108,16 @@ def judge_of_yaml(
     from swapconf.plan.runs import trace_folders
     from swapconf.whatif.question import network_asked
 
-    network_asked(study)  # before dry runs that would be for nothing
+    network_asked(study)  # these before dry runs that would be for nothing
+    budget = asked.in_bytes()
+    machine = options.load()
     if baseline is None:
-        _stop_what_has_no_dry_run(study)
+        stop(_no_dry_run(study, runs))
     found = judge_of(
         study,
         trace_folders(baseline) if baseline is not None else baselines(study, changes, runs),
-        machine := options.load(),
-        asked.in_bytes(),
+        machine,
+        budget,
         slower_link=asked.slower_link,
         max_entries=asked.max_entries,
         cards_per_host=cards_told(click.get_current_context(), options.cards_per_host) or CARDS,
@@ -124,23 +127,19 @@ def judge_of_yaml(
     return found if asked.beside is not None else _in_room(found, study, machine)
 
 
-def _stop_what_has_no_dry_run(study: Study) -> None:
+def _no_dry_run(study: Study, runs: RunOptions) -> list[Finding]:
     from swapconf.dryrun.no_dry_run import no_dry_run
-    from swapconf.dryrun.rank_order import REGISTER_PATH
     from swapconf.plan.runs import LEVEL
 
-    if found := list(no_dry_run(study, LEVEL, os.environ, os.environ.get(REGISTER_PATH, ""))):
-        print_findings(found, err=True)
-        say(phrase("swapconf: nothing was started; correct the errors first"), err=True)
-        raise SystemExit(EXIT_ERRORS)
+    return list(no_dry_run(study, LEVEL, os.environ, runs.register_path or ""))
 
 
 def _in_room(judge: Judge, study: Study, machine: Machine) -> Judge:
     """The same, where pools stay in what a card has left beside what else it holds at most."""
     from swapconf.study.beside import pool_room_bytes
 
-    room_bytes = pool_room_bytes(judge.evaluator.traces, study.config, machine, os.environ)
-    return judge.under(replace(judge.limits, room_bytes=room_bytes))
+    room = pool_room_bytes(judge.evaluator.traces, study.config, machine, os.environ)
+    return judge.under(replace(judge.limits, room_bytes=room))
 
 
 def baselines(study: Study, changes: Sequence[str], runs: RunOptions) -> list[Path]:

@@ -30,7 +30,6 @@ from swapconf.words.phrases import phrase
 RULE, NO_TRAINING = "graph-engine-no-dry-run", "no-training"
 NO_MODEL, NO_CODE, NO_OPTIMIZER = "no-model", "no-model-code", "no-optimizer"
 _NO_TRAINING_MODES = frozenset({"predict", "eval"})
-_CODE = tuple(f"model.{part}.auto_register" for part in ("arch", "model_config"))
 _GRAPH_ENGINE = "O2"
 
 
@@ -95,7 +94,7 @@ def _no_training(study: Study) -> Iterator[Finding]:
 
 def _no_optimizer(study: Study, register_path: str) -> Iterator[Finding]:
     """`check` gives it less weight, as code that is loaded may bring one of that name."""
-    has_code = register_path or any(study.document.entry_at(path) is not None for path in _CODE)
+    has_code = register_path or study.own_code
     for finding in () if has_code else study.findings:
         if finding.rule == optimizer_gone.RULE:
             yield replace(
@@ -126,10 +125,9 @@ def _no_model(study: Study) -> Iterator[Finding]:
 def _no_code(study: Study, register_path: str) -> Iterator[Finding]:
     """Of the parts whose code no folder has, the first where no folder is told, else each. mindformers 1.9.0 reads
     ``module.Class`` from ``module.py`` in it (``get_class_from_dynamic_module``)."""
-    for path in _CODE:
+    for path in study.own_code:
         entry = study.document.entry_at(path)
-        if entry is None:
-            continue
+        assert entry is not None
         named = str(entry.value.plain())
         file = Path(register_path, named.rpartition("--")[2].partition(".")[0] + ".py")
         if register_path and ("." not in named or file.is_file()):

@@ -144,6 +144,11 @@ class Network:
         return self.family is not None or any(layer.template.operators for layer in self.layers)
 
     @cached_property
+    def label(self) -> str:
+        """What messages call the model: its family, or the cell of its first layer."""
+        return self.family or self.layers[0].template.cell
+
+    @cached_property
     def num_layers(self) -> int:
         return 1 + max((layer.index for layer in self.layers), default=-1)
 

@@ -65,6 +65,12 @@ class Study:
         return has_errors(self.findings)
 
     @property
+    def own_code(self) -> list[str]:
+        """Where the YAML names code of the user's own, of the model or of its config."""
+        paths = (f"model.{part}.auto_register" for part in ("arch", "model_config"))
+        return [path for path in paths if self.document.entry_at(path) is not None]
+
+    @property
     def why_no_strategy(self) -> str:
         """What to say where a strategy is needed and there is none."""
         if self.kind is not Kind.TRAINING:

@@ -34,11 +34,11 @@ from swapconf.trace.fused_names import (
 from swapconf.trace.launch_graph import RETURN, TUPLE
 from swapconf.trace.lone_casts_text import lone_casts
 from swapconf.trace.tensor import Tensor
+from swapconf.upstream.primitives import CAST
 
 _FUSED = re.compile(r" *%\d+\(.*?\) = (?:PrimFunc_)?GraphKernel_\w+\(")
 _FUNC_GRAPH = re.compile(r"[{ ]func_graph: ([^\s},]+)")
 _NAME = re.compile(r" +# Fullname with scope: \((.*)\)")
-_CAST = "Cast"
 _NARROW, _WIDE = "BFloat16", "Float32"
 _IN_EXPANDED = re.compile(r"/expand_\w+(?=/|$)")
 
@@ -87,7 +87,7 @@ def kernel_of(graph: FuncGraph) -> FusedKernel:
     body = [
         place
         for place, node in enumerate(nodes)
-        if node.primitive not in (RETURN, TUPLE) and (place in read or node.primitive != _CAST)
+        if node.primitive not in (RETURN, TUPLE) and (place in read or node.primitive != CAST)
     ]
     group = _expanded(nodes, body, outputs)
     order = {end: index for index, end in enumerate(sorted(set(group.values())))}

@@ -9,12 +9,12 @@ from swapconf.trace.columns import FUSED
 from swapconf.trace.func_graph_text import FuncGraph, FuncGraphs, FuncNode, Kind
 from swapconf.trace.launch_graph import DEPEND, ITEM
 from swapconf.trace.trace import without_number
+from swapconf.upstream.primitives import CAST
 
 EXPANDED = "expand_from"
 UNIQUE, FORWARD_UNIQUE = "unique_id", "forward_unique_id"
 ENDS, INNER = "ends the expansion", "is inside of the expansion"  # of an operator, as attributes of its nodes
 _TOLD = UNIQUE, FORWARD_UNIQUE, ENDS, INNER
-_CAST = "Cast"
 _HANDS_ON = frozenset({DEPEND, ITEM})
 
 
@@ -191,7 +191,7 @@ def _is_lost(node: FuncNode) -> bool:
 
 def is_conversion(node: FuncNode) -> bool:
     """Whether MindSpore put it in as a cast: one that was asked for tells what it makes in the model."""
-    return node.primitive == _CAST and _is_lost(node) and "IsFeatureMapOutput" not in node.attributes
+    return node.primitive == CAST and _is_lost(node) and "IsFeatureMapOutput" not in node.attributes
 
 
 def expansion(node: FuncNode) -> tuple[str, str] | None:

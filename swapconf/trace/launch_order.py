@@ -27,8 +27,8 @@ from itertools import accumulate
 from swapconf.trace.contracted import contracted
 from swapconf.trace.launch_graph import ITEM, NO_NODE, SAME_VALUE, TUPLE, LaunchGraph
 from swapconf.trace.trace import Kernel
+from swapconf.upstream.primitives import CAST
 
-_CAST = "Cast"
 _WRITES = "Assign"  # or AssignAdd
 _NEVER = 1 << 60
 
@@ -238,7 +238,7 @@ def _late_casts(graph: LaunchGraph, done: list[int], upwards: Sequence[int]) -> 
     writes = list(accumulate(graph.primitive[node].startswith(_WRITES) for node in done))
     moved: dict[int, list[int]] = {}
     for turn, node in enumerate(done):
-        if graph.primitive[node] != _CAST or source[next(iter(graph.inputs[node]), NO_NODE)] != NO_NODE:
+        if graph.primitive[node] != CAST or source[next(iter(graph.inputs[node]), NO_NODE)] != NO_NODE:
             continue
         if turn < first[node] < _NEVER and writes[turn] == writes[first[node] - 1]:
             moved.setdefault(first[node], []).append(node)

@@ -18,10 +18,10 @@ from swapconf.trace.fused_kernels import FusedKernel, FusedOperator
 from swapconf.trace.launch_graph import LaunchGraph
 from swapconf.trace.opened_graph import opened_graph
 from swapconf.trace.trace import PART, Kernel, Task, Trace, without_number
+from swapconf.upstream.primitives import CAST
 from swapconf.upstream.scopes import in_layer
 
 _FORWARD = "Default"  # how the names of the forward pass begin
-_CAST = "Cast"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -58,9 +58,10 @@ def opened(trace: Trace) -> Opened:
         event: range(event * scale + 1, event * scale + 1 + len(kernel.operators)) for event, kernel in inside.items()
     }
     kernels, tasks, names = _launches(trace, inside, parts, scale)
+    makers = _makers(tasks, scale)
     found = replace(
         trace,
-        blocks=Blocks.of(_blocks(trace, tasks, parts, scale)),
+        blocks=Blocks.of(_blocks(trace, tasks, parts, makers, scale)),
         kernels=tuple(kernels),
         tasks=tuple(tasks),
         launch_graph_file="",
@@ -68,7 +69,7 @@ def opened(trace: Trace) -> Opened:
         known_inside=None,
         closed=trace,
     )
-    return Opened(trace=found, closed=trace, parts=parts, makers=_makers(tasks, scale), names=names, scale=scale)
+    return Opened(trace=found, closed=trace, parts=parts, makers=makers, names=names, scale=scale)
 
 
 def _launches(
@@ -131,7 +132,7 @@ class _Cells:
         found: list[str] = []
         for operator in kernel.operators:
             scope = operator.name.rpartition("/")[0]
-            if scope == _FORWARD and operator.primitive != _CAST:
+            if scope == _FORWARD and operator.primitive != CAST:
                 near = [found[place] for place in operator.read]
                 near += [self._scopes.get(task.inputs[place], "") for place in operator.given]
                 scope = next(filter(None, near), scope)
@@ -201,8 +202,11 @@ def _tasks(task: Task, kernel: FusedKernel, events: range, names: Iterable[str],
         )
 
 
-def _blocks(trace: Trace, tasks: Iterable[Task], parts: Mapping[int, range], scale: int) -> list[Block]:
-    """Those of the trace, and one of no bytes for each tensor inside a fused kernel."""
+def _blocks(
+    trace: Trace, tasks: Iterable[Task], parts: Mapping[int, range], makers: Mapping[int, str], scale: int
+) -> list[Block]:
+    """Those of the trace, named after the operators that make them, and one of no bytes for each tensor inside a fused
+    kernel."""
     readers: dict[int, list[int]] = defaultdict(list)
     maker: dict[int, Task] = {}
     inside = {event: events for events in parts.values() for event in events}
@@ -212,7 +216,8 @@ def _blocks(trace: Trace, tasks: Iterable[Task], parts: Mapping[int, range], sca
                 readers[tensor].append(task.event)
             for tensor in task.outputs:
                 maker.setdefault(tensor, task)
-    rows = [_block(block, readers, maker, parts, scale) for block in trace.blocks]
+    named = (replace(block, node=makers.get(block.start, block.node)) for block in trace.blocks)
+    rows = [_block(block, readers, maker, parts, scale) for block in named]
     known = {row.start for row in rows}
     like = rows[-1]
     rows += [
@@ -249,11 +254,10 @@ def _block(
         mine = [event for event in readers.get(tensor, ()) if event in parts[user]]
         users += mine or [parts[user][-1]]
     task = None if block.task is None else block.task * scale
-    node = maker[tensor].name if tensor in maker else block.node
     if block.task is not None and block.task in parts:
         task = maker[tensor].event if tensor in maker else parts[block.task][-1]
     end = None if block.end is None else block.end * scale
-    return replace(block, start=tensor, end=end, task=task, node=node, users=tuple(users))
+    return replace(block, start=tensor, end=end, task=task, users=tuple(users))
 
 
 def _with_sums(rows: Iterable[Block]) -> Iterator[Block]:

@@ -125,7 +125,7 @@ def _cells(network: Network, trace: Trace) -> str:
     strange = sorted(cells - known)[:_SHOWN]
     return phrase(
         "the operators of the trace are not those of a {family} model: it has {cells}",
-        family=network.family or network.layers[0].template.cell,
+        family=network.label,
         cells=", ".join(strange),
     )
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from swapconf.study.study import Study
 
-_CODE = ("model.model_config.auto_register", "model.arch.auto_register")
 _SWITCHES = ("swap_config.swap", "recompute_config.recompute", "recompute_config.select_recompute")
 _COMMUNICATION = "select_comm_recompute"
 
@@ -14,5 +13,5 @@ def making(study: Study) -> str:
     sections = study.document.root.entries
     switches = [*_SWITCHES, *[f"recompute_config.{_COMMUNICATION}"] * bool(study.config.recompute.select_comm)]
     off = [f"--set {switch}=False" for switch in switches if switch.partition(".")[0] in sections]
-    code = ["--register-path CODE"] * any(study.document.entry_at(path) is not None for path in _CODE)
+    code = ["--register-path CODE"] * bool(study.own_code)
     return " ".join(["swapconf dryrun", study.config.file, *code, *off, "--keep DIR"])

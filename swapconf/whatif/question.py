@@ -313,12 +313,7 @@ def _check(prepared: PlacedBaseline, network: Network, study: Study) -> None:
             )
         )
     if not prepared.sites.names:
-        raise Mismatch(
-            phrase(
-                "the operators of the trace are not those of a {family} model",
-                family=network.family or network.layers[0].template.cell,
-            )
-        )
+        raise Mismatch(phrase("the operators of the trace are not those of a {family} model", family=network.label))
 
 
 def _entries(config: Config) -> Iterator[tuple[Origin, str, Config]]:

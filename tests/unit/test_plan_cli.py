@@ -10,6 +10,7 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
+from swapconf.cli import planning
 from swapconf.cli.common import go_on
 from swapconf.cli.main import main
 from swapconf.config.yaml_config import from_document
@@ -196,6 +197,35 @@ def test_what_no_dry_run_would_come_through_is_not_started_and_told_once(config:
     assert result.stderr.count("no-training]") == 1
     assert "rank" not in result.stderr
     assert not (tmp_path / "kept").exists()
+
+
+def without_runs(config: Path, monkeypatch: pytest.MonkeyPatch, *more: str) -> Result:
+    """Where a baseline would have to be run first, which ends here."""
+
+    def made(*_: object) -> None:
+        raise ValueError("a run is started")
+
+    monkeypatch.setattr(planning, "baselines", made)
+    monkeypatch.delenv("REGISTER_PATH", raising=False)
+    return CliRunner().invoke(main, ["plan", str(config), "--hardware", "ascend_910b2", *more])
+
+
+def test_a_budget_that_is_none_is_told_before_anything_is_run(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "a run is started" in without_runs(config, monkeypatch, "--budget", "54GB").stderr
+    found = without_runs(config, monkeypatch, "--budget", "much")
+    assert found.exit_code == 2
+    assert "a run is started" not in found.stderr
+
+
+def test_code_of_a_model_is_found_in_the_folder_that_is_told(
+    config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own.py").write_text("")
+    own = ("--budget", "54GB", "--set", "model.arch.auto_register=own.Model", "--set", "model.arch.type=Model")
+    assert "[no-model-code]" in without_runs(config, monkeypatch, *own).stderr
+    found = without_runs(config, monkeypatch, *own, "--register-path", str(tmp_path))
+    assert "[no-model-code]" not in found.stderr
+    assert "a run is started" in found.stderr
 
 
 def test_what_was_said_of_a_yaml_is_not_said_again_of_another_form_of_it(capsys: pytest.CaptureFixture[str]) -> None:

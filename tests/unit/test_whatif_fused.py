@@ -38,6 +38,7 @@ RUNS = [
     for folder in FOLDERS
     for number, run in enumerate(json.loads((folder / "strategies.json").read_text()))
 ]
+UNORDERED = {f"qwen3_moe-{number}" for number in range(3)}  # experts
 CLOSE = 0.0005  # as a share of the true peak
 CONSTANTS = 16 * 512  # of a model whose peak is 4.5 MB
 
@@ -99,7 +100,7 @@ def test_the_run_itself_is_predicted_to_the_byte(folder: Path) -> None:
     assert told(unchanged(baseline.run)) == told(asked_of(folder, without))
 
 
-@pytest.mark.parametrize(("folder", "run"), [one for one in RUNS if "launches" in one.values[1]])
+@pytest.mark.parametrize(("folder", "run"), [one for one in RUNS if one.id not in UNORDERED])
 def test_another_run_is_launched_in_its_order(folder: Path, run: Mapping[str, Any]) -> None:
     found = "\n".join(told(asked_of(folder, run)))
     assert hashlib.sha256(found.encode()).hexdigest() == run["launches"]
@@ -121,6 +122,13 @@ def test_casts_that_are_launched_alone_have_the_cells_that_they_lost(folder: Pat
     closed, opened = ({kernel.name for kernel in one.step} for one in (trace, trace.opened.trace))
     lost = [name for name in closed if name.startswith("Default/Cast-op")]
     assert len([name for name in lost if name in opened]) < len(lost) / 4
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_a_weight_that_a_fused_kernel_writes_keeps_its_name(folder: Path) -> None:
+    trace = packed(folder)
+    closed, opened = ([block.node for block in one.blocks if block.kind == "Weight"] for one in (trace, unfused(trace)))
+    assert opened == closed
 
 
 def test_what_runs_again_is_fused_with_the_gradient_that_reads_it() -> None:

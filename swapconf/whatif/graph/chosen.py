@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from swapconf.trace.launch_graph import ITEM, NO_NODE, LaunchGraph
+from swapconf.upstream.primitives import CAST
 from swapconf.whatif.graph.func_graphs import func_graphs
 from swapconf.whatif.passes.cluster import grown, inputs_first
-
-CAST = "Cast"
 
 
 def can_be_fused(graph: LaunchGraph) -> list[bool]:

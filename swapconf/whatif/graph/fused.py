@@ -11,7 +11,8 @@ from collections import Counter
 from collections.abc import Mapping
 
 from swapconf.trace.launch_graph import NO_NODE
-from swapconf.whatif.graph.chosen import CAST, chosen
+from swapconf.upstream.primitives import CAST
+from swapconf.whatif.graph.chosen import chosen
 from swapconf.whatif.graph.nodes import Nodes
 from swapconf.whatif.graph.run_graph import RunGraph
 

@@ -13,11 +13,9 @@ import numpy as np
 
 from swapconf.models.cells import FINAL_NORM
 from swapconf.trace.launch_graph import NO_NODE
-from swapconf.upstream.primitives import NORM
+from swapconf.upstream.primitives import CAST, NORM
 from swapconf.whatif.graph.asked import NO_CELL, Asked
 from swapconf.whatif.graph.nodes import Nodes
-
-_CAST = "Cast"
 
 
 def read_twice(asked: Asked, nodes: Nodes) -> list[tuple[int, int]]:
@@ -31,7 +29,7 @@ def read_twice(asked: Asked, nodes: Nodes) -> list[tuple[int, int]]:
     if not called:
         return []
     casts: defaultdict[str, list[int]] = defaultdict(list)
-    outside = (kernels.layer < 0) & ~kernels.backward & (kernels.primitives == _CAST)
+    outside = (kernels.layer < 0) & ~kernels.backward & (kernels.primitives == CAST)
     for kernel in np.flatnonzero(outside[: run.count]).tolist():
         node = run.node_of[kernel]
         if nodes.copied(nodes.inputs[node][0]) != NO_NODE:

@@ -10,8 +10,10 @@ keeps the monads of callers).
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from os.path import commonpath
 
 import numpy as np
@@ -78,41 +80,53 @@ class Returned:
             scopes = [run.graph.name[node].rpartition("/")[0] for node in nodes if run.graph.name[node].count("/") > 1]
             yield _Call(tuple(mine), frozenset(nodes), f"{commonpath(scopes)}/" if scopes else "/")
 
+    @cached_property
+    def _reading(self) -> list[tuple[int, int]]:
+        """(first kernel that is read for, Load or state that others are read in), ascending."""
+        return sorted((place, node) for node, (_, place) in self.cells.reading.items())
+
+    def _read_in(self, call: _Call) -> list[int]:
+        first, last = (bisect_left(self._reading, (kernel,)) for kernel in (call.kernels[0], call.kernels[-1] + 1))
+        mine = set(call.kernels)
+        return [node for place, node in self._reading[first:last] if place in mine]
+
+    @cached_property
+    def _behind(self) -> dict[int, list[int]]:
+        """By node the states that are behind it."""
+        found: dict[int, list[int]] = {}
+        for state in (node for node in range(self.nodes.count) if self.nodes.primitive[node] == STATE):
+            for given in self.nodes.inputs[state]:
+                found.setdefault(given, []).append(state)
+        return found
+
     def _last_state(self, call: _Call) -> int:
         """The one behind all that the cell reads and writes; `NO_NODE` for none."""
-        mine = set(call.kernels)
-        read = (self.cells.state(node) for node, (_, place) in self.cells.reading.items() if place in mine)
-        written = (
-            node
-            for node in range(self.nodes.count)
-            if self.nodes.primitive[node] == STATE and not call.nodes.isdisjoint(self.nodes.inputs[node])
-        )
+        read = [self.cells.state(node) for node in self._read_in(call)]
+        written = [state for node in call.nodes for state in self._behind.get(node, ())]
         return max((one for one in (*read, *written) if one != NO_NODE), key=self._depth, default=NO_NODE)
 
     def _depth(self, state: int) -> int:
-        depth = 0
-        while state != NO_NODE and self.nodes.primitive[state] == STATE:
-            state, depth = self.nodes.inputs[state][0], depth + 1
-        return depth
+        return sum(1 for _ in self._chain(state))
 
     def _root(self, state: int) -> int:
+        """In which the pass is called."""
+        return [state, *(self.nodes.inputs[one][0] for one in self._chain(state))][-1]
+
+    def _chain(self, state: int) -> Iterator[int]:
+        """A state and those in front of it."""
         while state != NO_NODE and self.nodes.primitive[state] == STATE:
+            yield state
             state = self.nodes.inputs[state][0]
-        return state
 
     def _ended(self, call: _Call, state: int) -> int:
         """The state behind what the cell reads last, in which all that follows is read."""
-        mine = set(call.kernels)
-        reads = [
-            node
-            for node, (_, place) in self.cells.reading.items()
-            if self.nodes.primitive[node] == LOAD and place in mine and self.cells.state(node) == state
-        ]
+        loads = (node for node in self._read_in(call) if self.nodes.primitive[node] == LOAD)
+        reads = [node for node in loads if self.cells.state(node) == state]
         if not reads:
             return state
         end = self.nodes.add(STATE, (state, self.nodes.add(TUPLE, reads)))
-        for node, (_, place) in self.cells.reading.items():
-            if place > call.kernels[-1] and self.cells.state(node) == state:
+        for _, node in self._reading[bisect_left(self._reading, (call.kernels[-1] + 1,)) :]:
+            if self.cells.state(node) == state:
                 self.cells.set(node, end)
         return end
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from swapconf.trace.launch_graph import LOAD, NO_NODE
+from swapconf.upstream.primitives import CAST
 from swapconf.whatif.graph.asked import Asked
 from swapconf.whatif.graph.nodes import COPY, Nodes
 from swapconf.whatif.graph.ties import Ties
-
-_CAST = "Cast"
 
 
 @dataclass
@@ -25,7 +24,7 @@ class WeightsCast:
     def is_cast(self, node: int, kernel: int) -> bool:
         """A cast of a copy of a weight, that is; with one micro-batch of the weight itself."""
         graph, baseline = self.asked.run.graph, self.asked.prepared.baseline
-        is_cast = graph.primitive[node] == _CAST and kernel in baseline.weights and graph.inputs[node][0] != NO_NODE
+        is_cast = graph.primitive[node] == CAST and kernel in baseline.weights and graph.inputs[node][0] != NO_NODE
         return is_cast and baseline.is_accumulated and graph.primitive[graph.inputs[node][0]] == LOAD
 
     def copied(self, node: int, kernel: int, barrier: int) -> int:

@@ -112,13 +112,15 @@ def grown(given: Sequence[Iterable[int]], can: Sequence[bool], is_item: Sequence
 class _Graph:
     """Clusters that grow, each known by the first of its nodes in topological order.
 
-    ``cluster``: by node the cluster that it joined, itself at first.
+    ``cluster``: by node the cluster that it joined, itself at first; ``last``: by cluster of several the last of its
+    nodes.
     """
 
     def __init__(self, given: Sequence[Iterable[int]], can: Sequence[bool], is_item: Sequence[bool]) -> None:
         self._given = [set(read) for read in given]
         self._cluster = list(range(len(given)))
         self._size = [1] * len(given)
+        self._last: dict[int, int] = {}
         self._is_clusterable, self._is_item = can, is_item
 
     def clusters(self) -> list[list[int]]:
@@ -168,12 +170,20 @@ class _Graph:
         for the kernel that waits for it; it is left out, with all candidates behind it."""
         if len(candidates) < 2:
             return candidates
-        left, acyclic = set(candidates), set[int]()
+        left, acyclic, lowest = set(candidates), set[int](), self._lowest(min(candidates))
         for base in candidates:
             if base in left:
-                for reached in self._reached(base, left, acyclic):
+                for reached in self._reached(base, left, acyclic, lowest):
                     self._leave_out(reached, left)
         return [cluster for cluster in candidates if cluster in left]
+
+    def _lowest(self, node: int) -> int:
+        """What wholly stands in front of this needs nothing from ``node`` on: no cluster reaches across it."""
+        lowest, previous = node, -1
+        while lowest != previous:
+            previous = lowest
+            lowest = min((first for first, last in self._last.items() if first < lowest <= last), default=lowest)
+        return lowest
 
     def _leave_out(self, reached: int, left: set[int]) -> None:
         def leaves(cluster: int) -> bool:
@@ -183,23 +193,25 @@ class _Graph:
 
         self._visit(reached, leaves)
 
-    def _reached(self, base: int, left: Set[int], acyclic: set[int]) -> list[int]:
-        """Candidates that inputs of ``base`` which are none need. ``acyclic``: what is known to need none."""
+    def _reached(self, base: int, left: Set[int], acyclic: set[int], lowest: int) -> list[int]:
+        """Candidates that inputs of ``base`` which are none need. ``acyclic``: what is known to need none; so does what
+        stands in front of ``lowest``."""
         circle: list[int] = []
         closed = set[int]()  # what led to one of them
         for start in sorted(self._inputs_of(base) - left):
-            found, passed = self._needed(start, left, acyclic | closed)
+            found, passed = self._needed(start, left, acyclic | closed, lowest)
             circle += found
             (closed if found else acyclic).update(passed)
         return circle
 
-    def _needed(self, start: int, left: Set[int], known: Set[int]) -> tuple[list[int], set[int]]:
-        """(candidates that ``start`` needs, all that was met on the way), but for what is ``known``."""
+    def _needed(self, start: int, left: Set[int], known: Set[int], lowest: int) -> tuple[list[int], set[int]]:
+        """(candidates that ``start`` needs, all that was met on the way), but for what is ``known``, or in front of
+        ``lowest``."""
         found: list[int] = []
         passed: set[int] = set()
 
         def goes_on(cluster: int) -> bool:
-            if cluster in known:
+            if cluster in known or self._last.get(cluster, cluster) < lowest:
                 return False
             passed.add(cluster)
             if cluster in left:
@@ -222,6 +234,7 @@ class _Graph:
         if len(candidates) < 2:
             return
         first = min(candidates)
+        self._last[first] = max(self._last.pop(cluster, cluster) for cluster in candidates)
         for cluster in candidates:
             if cluster != first:
                 self._cluster[cluster] = first
