@@ -41,6 +41,7 @@ class Phase(Enum):
 
 
 _ORDER = tuple(Phase)  # as a step comes to them
+Users = Sequence[tuple[int, tuple[int, ...]]]  # by launch its own event, and those that use what it writes
 
 
 def step_phases(trace: Trace) -> tuple[Phase, ...]:
@@ -66,15 +67,20 @@ def _of_launches(trace: Trace) -> tuple[Phase, ...]:
     serving = {task.event for task in trace.tasks if task.name.startswith(GRADIENTS)} | _without_a_name(tasks, first)
     late = _read_by_backward_only(users, serving)
     known = _known(tasks, first, late)
-    found = _phases(tasks, named, _recomputed(tasks, known, users, serving), late)
+    turning = _turning(tasks, named, users)
+    found = _phases(tasks, named, _recomputed(tasks, known, users, serving), late, turning)
     twins = {task.event for task, phase in zip(tasks, found, strict=True) if phase is Phase.RECOMPUTED} - serving
-    return _phases(tasks, named, _recomputed(tasks, known, users, serving, twins), late)
+    return _phases(tasks, named, _recomputed(tasks, known, users, serving, twins), late, turning)
 
 
 def _phases(
-    tasks: Sequence[Task], named: Sequence[Phase | None], again: Sequence[bool], late: Sequence[bool]
+    tasks: Sequence[Task],
+    named: Sequence[Phase | None],
+    again: Sequence[bool],
+    late: Sequence[bool],
+    turning: Set[int],
 ) -> tuple[Phase, ...]:
-    """``again``: it is recomputed; ``late``: only the backward pass reads it."""
+    """``again``: it is recomputed; ``late``: only the backward pass reads it; ``turning``: see `_turning`."""
     found = []
     current = direction = Phase.FORWARD
     forward: set[tuple[str, str, tuple[Tensor, ...]]] = set()
@@ -88,11 +94,22 @@ def _phases(
         else:
             if phase is not None:
                 current = phase
-                direction = direction if phase is Phase.OPTIMIZER else phase  # MindSpore runs some of it in between
+                direction = phase if task.event in turning else direction  # MindSpore runs some others in between
             found.append(current)
         if found[-1] is Phase.FORWARD:
             forward.add(form)
     return tuple(found)
+
+
+def _turning(tasks: Sequence[Task], named: Sequence[Phase | None], users: Users) -> set[int]:
+    """Events that tell whether layers run forward or backward: gradients, launches in layers, and what leads to those.
+    The optimizer, and the sum of the losses of micro-batches, which MindSpore runs in the backward pass, do not."""
+    found: set[int] = set()
+    for task, phase, (event, readers) in zip(reversed(tasks), reversed(named), reversed(users), strict=True):
+        is_told = phase is Phase.BACKWARD or in_layer(task.scope) is not None
+        if phase is not Phase.OPTIMIZER and (is_told or not found.isdisjoint(readers)):
+            found.add(event)
+    return found
 
 
 def phase_of_name(name: str) -> Phase | None:
@@ -231,9 +248,6 @@ def _gathered(task: Task, inputs: Sequence[int], slices: Mapping[int, tuple[int,
 def _constants(kernel: Kernel) -> tuple[str, ...]:
     """As the order of execution tells them; the graph has a block for each, which may be another one the next time."""
     return tuple(item for item in kernel.inputs if item.startswith("ValueNode"))
-
-
-Users = Sequence[tuple[int, tuple[int, ...]]]  # by launch its own event, and those that use what it writes
 
 
 def _recomputed(

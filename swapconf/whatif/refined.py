@@ -41,10 +41,13 @@ def transpose_of(baseline: Baseline, node: int, layer: CellPrimitives, known: fr
 
 
 def _is_of_mean(baseline: Baseline, node: int) -> bool:
-    """Parallelism makes two of the mean of a router, each with a view behind it (DeepSeek-V3)."""
+    """Parallelism makes two of the mean of a router, each with a view behind it (DeepSeek-V3). The second one is of
+    one element each, of which MindSpore's ``arithmetic_simplify`` of fused kernels makes a view without cells."""
     below, kernels = int(baseline.below[node]), baseline.kernels
-    in_router = kernels.cell[node].rpartition(".")[2] == ROUTER
-    return in_router and below >= 0 and kernels.primitive[below] == "ReduceMean"
+    if below < 0 or kernels.cell[node].rpartition(".")[2] != ROUTER:
+        return False
+    is_simplified = kernels.is_lost[below] and baseline.views[[below, baseline.below[below]]].all()
+    return bool(kernels.primitive[below] == "ReduceMean" or (is_simplified and not kernels.is_lost[node]))
 
 
 def _is_behind_transpose(baseline: Baseline, node: int, path: str, layer: CellPrimitives) -> bool:

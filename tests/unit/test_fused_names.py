@@ -46,6 +46,25 @@ def test_a_kernel_between_others_that_were_cut_from_the_same_is_told_by_them() -
     }
 
 
+def test_a_kernel_that_was_left_as_it_was_tells_what_was_cut_beside_it() -> None:
+    """Two routers alike: only the kernel of the scores in front, which was not cut, tells which is which."""
+    scores = {f"{FUSED}Exp_fusion-op{turn}": fused(f"scores{turn}", f"{CELL}{turn}/Exp-op0") for turn in (1, 2)}
+    chosen = {
+        f"{FUSED}{turn}": fused(
+            f"g{turn}", f"{CELL}{turn}/Div-op0", near="gather", beside=f"{FUSED}Exp_fusion-op{turn}"
+        )
+        for turn in (1, 2)
+    }
+    cut = {
+        f"{FUSED}Div_split-op{turn}": fused(
+            f"cut{turn}", f"Default/Div-op{turn}", near="gather", beside=f"{FUSED}Exp_fusion-op{turn}"
+        )
+        for turn in (2, 1)
+    }
+    found = with_scopes({**scores, **cut}, {**scores, **chosen})
+    assert {turn: names(found[f"cut{turn}"]) for turn in (1, 2)} == {turn: [f"{CELL}{turn}/Div-op0"] for turn in (1, 2)}
+
+
 def test_of_those_beside_the_same_the_one_with_names_left_is_meant() -> None:
     chosen = {
         f"{FUSED}a": fused("a", f"{CELL}/Exp-op0", near="gather"),

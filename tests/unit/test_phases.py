@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from swapconf.dryrun.effect.effect import observed
-from swapconf.trace.phases import Phase, _without_a_name, step_phases
+from swapconf.trace.phases import Phase, _phases, _turning, _without_a_name, step_phases
 from swapconf.trace.trace import Task, Trace
 from swapconf.upstream.scopes import GRADIENTS, in_layer
 from tests.helpers import TRACES, packed
@@ -90,3 +90,25 @@ def test_what_has_no_cell_is_a_gradient_by_what_it_reads(last: Task, is_one: boo
 def test_what_comes_back_from_the_host_is_no_gradient_though_it_bears_the_name() -> None:
     steps = [made(1, f"{GRADIENTS}{LAYER}/MoveTo", 0), made(2, "Default/GraphKernel_Mul_fusion", 1)]
     assert _without_a_name(steps, [0, 1]) == set()
+
+
+def test_the_sum_of_losses_does_not_turn_the_layers_around() -> None:
+    """MindSpore runs it in the midst of the backward pass, and names it after whatever cell made one last."""
+    forward, backward, network = Phase.FORWARD, Phase.BACKWARD, "Default/network-N/model-M"
+    steps = [
+        made(1, f"{network}/embedding-E/Gather", 0),
+        made(2, f"{LAYER}/Mul", 1),
+        made(3, f"{network}/loss-L/Div", 2),
+        made(4, f"{GRADIENTS}{LAYER}/Grad_Mul/Mul", 3),
+        made(5, f"{network}/rotary-R/Add", 3),
+        made(6, f"{LAYER}/Mul", 1),  # again: only the gradient behind it reads it
+        made(7, f"{GRADIENTS}{LAYER}/Grad_Mul/Mul", 6),
+    ]
+    readers = {1: (2, 6), 2: (3,), 3: (4, 5), 6: (7,)}
+    users = [(task.event, readers.get(task.event, ())) for task in steps]
+    named = [forward, forward, forward, backward, forward, forward, backward]
+    turning = _turning(steps, named, users)
+    assert turning == {1, 2, 3, 4, 6, 7}
+    late = [task.event == 6 for task in steps]
+    found = _phases(steps, named, [False] * len(steps), late, turning)
+    assert found == (forward, forward, forward, backward, forward, Phase.RECOMPUTED, backward)
