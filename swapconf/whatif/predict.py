@@ -97,6 +97,8 @@ def prediction(prepared: PlacedBaseline, launched: LaunchPlan) -> Prediction:
     changed = np.flatnonzero(np.concatenate([(held[:count] != old) & made, np.ones(total - count, dtype=np.bool_)]))
     origin = np.concatenate([np.arange(count), program.origin])[changed]
     end[changed] = _freed(baseline, held[changed], origin, old)
+    kept = windows.returned.copy()
+    np.maximum.at(kept, windows.later.window, windows.later.returned)
     moves = Moves(
         sites=prepared.sites.names,
         site=windows.site,
@@ -108,6 +110,7 @@ def prediction(prepared: PlacedBaseline, launched: LaunchPlan) -> Prediction:
         returned=born_at(baseline, windows.returned),
         used=born_at(baseline, windows.used),
         end=_freed(baseline, windows.until, windows.row, old),
+        kept=born_at(baseline, kept),
         unread=windows.unread,
         underflows=windows.underflows,
     )

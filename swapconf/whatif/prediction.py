@@ -22,7 +22,9 @@ class Moves:
         copied, released: The copy to the host starts, and the device memory becomes free (NEVER: it does not, because
             others read it until their own last use).
         returned, used, end: The copy back starts, is read first, and its device memory becomes free.
-        unread: Copied to the host, where the memory is given back at once; the last three tell nothing.
+        kept: The host memory is given back: where there are several copies back, as of the tables of a rotary embedding
+            that all micro-batches read, by the last of them.
+        unread: Copied to the host, where the memory is given back at once; these four tell nothing.
         underflows: The prefetch is one that makes MindSpore 2.9.0 die while it compiles.
     """
 
@@ -36,6 +38,7 @@ class Moves:
     returned: NDArray[np.int64]
     used: NDArray[np.int64]
     end: NDArray[np.int64]
+    kept: NDArray[np.int64]
     unread: NDArray[np.bool_]
     underflows: NDArray[np.bool_]
 
@@ -44,8 +47,8 @@ class Moves:
 
     @cached_property
     def host(self) -> Usage:
-        """Pinned host memory: taken by the copy out, given back by the copy in."""
-        return usage(self.copied, self.returned, self.host_bytes)
+        """Pinned host memory: taken by the copy out, given back by the last copy in."""
+        return usage(self.copied, self.kept, self.host_bytes)
 
     @property
     def twice(self) -> NDArray[np.bool_]:

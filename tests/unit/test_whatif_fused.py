@@ -38,7 +38,7 @@ RUNS = [
     for folder in FOLDERS
     for number, run in enumerate(json.loads((folder / "strategies.json").read_text()))
 ]
-UNORDERED = {f"qwen3_moe-{number}" for number in range(3)}  # experts
+UNORDERED = {f"{family}-{number}" for family in ("deepseek_v3", "qwen3_moe") for number in range(3)}  # experts
 CLOSE = 0.0005  # as a share of the true peak
 CONSTANTS = 16 * 512  # of a model whose peak is 4.5 MB
 

@@ -236,11 +236,13 @@ class _Predicted:
         ends = {made.node: int(end) for made, end in zip(self.lived.made, self.lived.end, strict=True)}
         copied = np.array([turn[out[one]] for one in window.tolist()], dtype=np.int64)
         freed = np.array([self.lived.released[out[one]] for one in window.tolist()], dtype=np.int64)
-        first = [min((turn[node] for node in backs.get(one, ())), default=-1) for one in window.tolist()]
+        turns = [sorted(turn[node] for node in backs.get(one, ())) or [-1] for one in window.tolist()]
         last = [max((ends.get(node, 0) for node in backs.get(one, ())), default=-1) for one in window.tolist()]
-        returned, until = np.array(first, dtype=np.int64), np.array(last, dtype=np.int64)
-        unread = returned < 0
-        returned, until = np.where(unread, copied, returned), np.where(unread, copied, until)
+        unread = np.array([given == [-1] for given in turns], dtype=np.bool_)
+        returned, kept, until = (
+            np.where(unread, copied, np.array(found, dtype=np.int64))
+            for found in ([given[0] for given in turns], [given[-1] for given in turns], last)
+        )
 
         def of_steps(turns: Ints, behind: int = 0) -> Ints:
             return np.concatenate([self._launch(turns, step) + behind for step in range(steps)])
@@ -257,6 +259,7 @@ class _Predicted:
             returned=of_steps(returned, 1),
             used=of_steps(until),
             end=of_steps(until, _FREED),
+            kept=of_steps(kept, 1),
             unread=np.tile(unread, steps),
             underflows=np.tile(self.windows.underflows[window], steps),
         )
