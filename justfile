@@ -20,13 +20,17 @@ default:
 # style, formatting, types and import contracts; each is run, whatever the others say
 lint: (each "style" "format-check" "types" "imports")
 
-# all tests, or those that pytest's arguments select
+# the tests of CI, or those that pytest's arguments select: a quarter of an hour on two cores
 test *arguments:
+    python -m pytest {{ parallel }} -m "not thorough" "$@"
+
+# all tests: about an hour on two cores
+test-all *arguments:
     python -m pytest {{ parallel }} "$@"
 
 # the tests that need no mindspore
 test-fast *arguments:
-    python -m pytest {{ parallel }} -m "not mindspore and not pynative" "$@"
+    python -m pytest {{ parallel }} -m "not mindspore and not pynative and not thorough" "$@"
 
 # repair what ruff can repair, and format
 format:

@@ -4,10 +4,11 @@ set -euo pipefail
 
 usage() {
   cat <<'USAGE'
-Usage: scripts/test.sh [--fast] [PYTEST_ARGUMENT...]
+Usage: scripts/test.sh [--fast | --all] [PYTEST_ARGUMENT...]
 
 Runs `just lint` (ruff, mypy, import contracts) and `just test`; makes .venv with everything they need.
---fast leaves out the tests that need mindspore, and its installation.
+--fast leaves out the tests that need mindspore, and its installation; --all runs those marked `thorough`, too, which
+takes about an hour: before a release, and where what they are of has changed.
 
 Environment: PYTHON            the interpreter to make .venv with (default: python3)
              SWAPCONF_PYTHON   the interpreter of an environment that is ready; nothing is installed
@@ -25,6 +26,10 @@ case ${1:-} in
     shift
     extras=(dev)
     tests=test-fast
+    ;;
+  --all)
+    shift
+    tests=test-all
     ;;
 esac
 

@@ -52,6 +52,7 @@ def test_graph_facts_are_those_of_a_real_compile(tmp_path: Path, family: str) ->
 OTHERS = [pair for pair in generations.PAIRS if (CATALOG / pair.mindformers).is_dir()]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("pair", OTHERS, ids=lambda pair: pair.name)
 def test_a_delta_gives_what_the_cells_of_its_release_are(tmp_path: Path, pair: generations.Pair) -> None:
     place = generations.Place(pair, Path(os.environ.get("SWAPCONF_GENERATIONS") or generations.kept_in()))

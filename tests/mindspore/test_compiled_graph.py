@@ -44,7 +44,9 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module", params=EXAMPLES)
+@pytest.fixture(
+    scope="module", params=[*(pytest.param(one, marks=pytest.mark.thorough) for one in EXAMPLES[:-1]), EXAMPLES[-1]]
+)
 def compiled(
     request: pytest.FixtureRequest, data: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[dict[str, int], Path]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.mindspore
+pytestmark = [pytest.mark.mindspore, pytest.mark.thorough]
 
 DEMO = Path(__file__).resolve().parents[2] / "scripts" / "demo.sh"
 

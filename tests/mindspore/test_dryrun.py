@@ -115,6 +115,7 @@ def test_trace_files_and_record_are_kept(two_stages: tuple[list[dict[str, Any]],
     assert record["environment"]["mindspore"]
 
 
+@pytest.mark.thorough
 def test_compare_takes_the_kept_run_and_makes_the_other_one(
     two_stages: tuple[list[dict[str, Any]], Path, int], tmp_path: Path
 ) -> None:
@@ -162,6 +163,7 @@ def test_the_documented_lines_stand_in_the_log(two_stages: tuple[list[dict[str, 
     ]
 
 
+@pytest.mark.thorough
 def test_a_wrong_parallel_strategy_is_quoted_at_level_0_and_a_right_one_compiles() -> None:
     right = dryrun("--level", "0", "--ranks", "0")
     assert [report["outcome"] for report in json.loads(right.stdout)] == ["compiled"]
@@ -189,6 +191,7 @@ FOLDED = (
 )
 
 
+@pytest.mark.thorough
 def test_layers_and_micro_batches_from_fewer_of_both() -> None:
     """Every figure is known from the whole model, too: 14 layers in 2 stages, 10 micro-batches."""
     words = [word for setting in FOLDED for word in ("--set", setting)]
@@ -206,6 +209,7 @@ def test_layers_and_micro_batches_from_fewer_of_both() -> None:
         assert folded[same] == whole[same]
 
 
+@pytest.mark.thorough
 def test_level_3_without_cann_is_level_1_with_estimates(
     two_stages: tuple[list[dict[str, Any]], Path, int], tmp_path: Path
 ) -> None:
@@ -222,6 +226,7 @@ def test_level_3_without_cann_is_level_1_with_estimates(
     assert mistakes(loads(view.read_text())) == []
 
 
+@pytest.mark.thorough
 def test_the_documented_launch_is_a_dry_run_where_the_environment_says_so_also_without_the_data(tmp_path: Path) -> None:
     words = [f"--model.model_config.{item}" for item in TINY]
     command = f"run_mindformer.py --config {EXAMPLE} --run_mode train --use_parallel True {' '.join(words)}"

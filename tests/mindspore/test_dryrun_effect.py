@@ -20,7 +20,7 @@ from swapconf.upstream.facts import Versions
 from swapconf.words.findings import Origin
 from tests.helpers import ROOT, document_of, strategy_of
 
-pytestmark = pytest.mark.mindspore
+pytestmark = [pytest.mark.mindspore, pytest.mark.thorough]
 
 LLAMA = ROOT / "configs/llama2_7b/example1_default_swap.yaml"
 QWEN3 = ROOT / "configs/small/qwen3_default_swap.yaml"

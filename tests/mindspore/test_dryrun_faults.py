@@ -122,6 +122,7 @@ def start(
     return process
 
 
+@pytest.mark.thorough
 def test_a_prefetch_that_kills_the_compiler_is_told_and_other_ranks_stay(
     tmp_path: Path, cache: Path, started: list[subprocess.Popen[str]]
 ) -> None:
@@ -167,6 +168,7 @@ def test_with_an_optimizer_that_is_known_to_be_gone_nothing_is_started(
     assert "[no-optimizer]" in err
 
 
+@pytest.mark.thorough
 def test_a_rank_that_is_killed_for_memory_is_told_and_the_other_one_ends_well(
     tmp_path: Path, cache: Path, started: list[subprocess.Popen[str]]
 ) -> None:
@@ -214,6 +216,7 @@ def test_a_full_disk_is_told(tmp_path: Path, cache: Path, started: list[subproce
     assert none_left(keep)
 
 
+@pytest.mark.thorough
 def test_ranks_run_on_a_dask_cluster(tmp_path: Path, cache: Path, started: list[subprocess.Popen[str]]) -> None:
     script = f"""
 import subprocess, sys

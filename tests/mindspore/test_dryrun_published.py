@@ -84,6 +84,7 @@ def own_peak(folder: Path) -> int:
     return found
 
 
+@pytest.mark.thorough
 def test_a_legacy_model_of_ones_own_at_o1_with_graphs_and_labels(tmp_path: Path) -> None:
     settings: Any = yaml.safe_load((ROOT / "configs/llama2_7b/example1_default_swap.yaml").read_text())
     settings["swap_config"] = {"swap": False}

@@ -14,7 +14,7 @@ from swapconf.trace import trace_folder
 from swapconf.trace.launch_order import reproduces
 from tests.helpers import ROOT
 
-pytestmark = pytest.mark.mindspore
+pytestmark = [pytest.mark.mindspore, pytest.mark.thorough]
 
 EXAMPLE = ROOT / "configs/llama2_7b/example1_default_swap.yaml"
 SHAPE = ("hidden_size=64", "num_heads=4", "num_layers=10", "seq_length=64", "vocab_size=128", "multiple_of=16")

@@ -94,6 +94,7 @@ runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
 
+@pytest.mark.thorough
 def test_where_a_seam_is_missing_the_model_is_that_of_plain_mindformers(tmp_path: Path) -> None:
     (tmp_path / "plain").mkdir()
     plain = user_script(tmp_path / "plain", LAYER_SWAP, "--install", "never")
@@ -156,6 +157,7 @@ def test_an_error_that_the_script_makes_stops_before_a_model_is_built(tmp_path: 
     assert not (tmp_path / "out.json").exists()
 
 
+@pytest.mark.thorough
 def test_lazy_inline_stays_on_where_swap_needs_it(tmp_path: Path) -> None:
     once = {**TINY_LLAMA, "runner_config": {"gradient_accumulation_steps": 1}}
     built = build(

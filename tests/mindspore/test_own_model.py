@@ -16,7 +16,7 @@ import yaml
 from tests.helpers import ROOT
 from tests.mindspore.support import own_model
 
-pytestmark = pytest.mark.mindspore
+pytestmark = [pytest.mark.mindspore, pytest.mark.thorough]
 
 CODE = Path(own_model.__file__).parent
 WITHIN = 0.01  # of the true peak

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from build_tutorial import PAGE, lasting, rendered
 
-pytestmark = pytest.mark.mindspore
+pytestmark = [pytest.mark.mindspore, pytest.mark.thorough]
 
 
 def test_the_tutorial_shows_what_its_commands_print(tmp_path: Path) -> None:
