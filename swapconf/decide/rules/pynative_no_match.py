@@ -59,7 +59,8 @@ def _of_operators(known: Known, layer: int, pattern: str) -> str:
     inside = sorted(path for path in here.functions - here.fixed if path.startswith(f"{module}."))
     if not inside:
         return phrase("name operators; this module has none of its own")
-    return phrase("name operators in it, such as '{example}'", example=inside[0].replace(".", "\\."))
+    example = next((path for path in inside if path.endswith(".matmul")), inside[0])
+    return phrase("name operators in it, such as '{example}'", example=example.replace(".", "\\."))
 
 
 def _hint(known: Known, layer: int, pattern: str) -> str:
