@@ -11,7 +11,7 @@ from swapconf.config.nodes import Document
 from swapconf.words.findings import Origin
 
 _CARDS_OF_A_NODE = 8
-_SECTIONS = ("parallelism", "training")
+_SECTIONS = ("parallelism", "training", "model")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -72,7 +72,7 @@ def read(document: Document) -> Layout:
 
 
 def origins(document: Document) -> dict[str, Origin]:
-    """Where each key of the sections stands."""
+    """Where each key of the sections that rules point at stands."""
     found = ((name, document.entry_at(name)) for name in _SECTIONS)
     return {
         f"{name}.{key}": document.key_origin(inner, f"{name}.{key}")

@@ -11,7 +11,10 @@ from swapconf.words.findings import Severity
 
 OLDER = Versions(mindspore="2.10.0", mindformers="2.0.0")
 NEWER = Versions(mindspore="2.10.0", mindformers="2.1.0")
-RULES = {f"pynative-{name}" for name in ("batch", "context-parts", "experts", "heads", "shards", "stage-layers")}
+RULES = {
+    f"pynative-{name}"
+    for name in ("batch", "context-parts", "experts", "heads", "short-mask", "shards", "stage-layers")
+}
 MODEL = (
     "model_type: deepseek_v3, num_hidden_layers: 6, num_attention_heads: 16, n_routed_experts: 16, seq_length: 4096, "
     "use_attn_mask_compression: True"
@@ -137,6 +140,27 @@ def test_a_batch_that_ranks_cannot_share_is_told_as_each_release_looks_at_it(
 ) -> None:
     assert told(parallelism, batch=batch) == newer
     assert told(parallelism, batch=batch, newer=False) == older
+
+
+@pytest.mark.parametrize(
+    ("model", "parallelism", "expected"),
+    [
+        ("seq_length: 1024, use_attn_mask_compression: True", "", ["pynative-short-mask use_attn_mask_compression"]),
+        (
+            "seq_length: 1024, use_eod_attn_mask_compression: True",
+            "context_parallel: 2",
+            ["pynative-short-mask use_eod_attn_mask_compression"],
+        ),
+        ("seq_length: 2048, use_attn_mask_compression: True", "", []),
+        ("seq_length: 1024, use_attn_mask_compression: False", "", []),
+        ("use_attn_mask_compression: True", "", []),
+    ],
+)
+def test_a_sequence_shorter_than_its_compressed_mask_is_told_on_one_card_too(
+    model: str, parallelism: str, expected: list[str]
+) -> None:
+    assert told(parallelism, f"model_type: qwen3, {model}") == expected
+    assert told(parallelism, f"model_type: qwen3, {model}", newer=False) == expected
 
 
 def test_a_key_that_lies_below_mindformers_is_told_with_what_it_is_there() -> None:

@@ -257,7 +257,7 @@ def test_a_run_that_may_be_on_several_cards_is_told_that_one_is_simulated() -> N
     assert "pynative-one-card" in {finding.rule for finding in certain.findings}
 
 
-@pytest.mark.parametrize(("degree", "told"), [("-1", 1), ("1", 0), ("8", 0)])
+@pytest.mark.parametrize(("degree", "told"), [("-1", 1), ("-2", 1), ("1", 0), ("8", 0)])
 def test_all_cards_of_a_launch_are_told_to_be_one_here(degree: str, told: int) -> None:
     found = list(told_of_all_cards(studied(f"parallelism: {{data_parallel_shard: {degree}}}\n{RECOMPUTE}")))
     assert [finding.severity for finding in found] == [Severity.NOTE] * told

@@ -120,13 +120,16 @@ def told_of_one_card(study: Study) -> Iterator[Finding]:
 
 
 def told_of_all_cards(study: Study) -> Iterator[Finding]:
-    """That a degree of -1, all cards of the launch, was taken for one: the YAML does not tell how many."""
-    if study.config.dialect is Dialect.PYNATIVE and count_at(study, f"parallelism.{_SHARDS}") == -1:
+    """That a negative degree, all cards of the launch, was taken for one: the YAML does not tell how many."""
+    degree = count_at(study, f"parallelism.{_SHARDS}")
+    if study.config.dialect is Dialect.PYNATIVE and degree is not None and degree < 0:
         yield refusal(
             study,
             f"parallelism.{_SHARDS}",
             phrase(
-                "-1 means all cards of the launch, which the YAML does not tell: here the parameters are not shared out"
+                "{degree} means all cards of the launch, which the YAML does not tell: here the parameters are not "
+                "shared out",
+                degree=degree,
             ),
             phrase("ask for as many as there will be: --set parallelism.data_parallel_shard=8"),
             Severity.NOTE,
