@@ -29,8 +29,8 @@ def told(parallelism: str, model: str = MODEL, batch: str = "global_batch_size: 
         f"parallelism: {{sequence_parallel: True, {parallelism}}}\nmodel: {{{model}}}\n"
     )
     study = study_document(parse(text, "t.yaml"), NEWER if newer else OLDER, {})
-    found = [finding for finding in study.findings if finding.rule in RULES]
-    assert all(finding.severity is Severity.ERROR and finding.origin.line for finding in found)
+    found = [one for one in study.findings if one.rule in RULES and one.severity is Severity.ERROR]
+    assert all(finding.origin.line for finding in found)
     return [f"{finding.rule} {finding.origin.path.rpartition('.')[2]}" for finding in found]
 
 
@@ -161,6 +161,23 @@ def test_a_sequence_shorter_than_its_compressed_mask_is_told_on_one_card_too(
 ) -> None:
     assert told(parallelism, f"model_type: qwen3, {model}") == expected
     assert told(parallelism, f"model_type: qwen3, {model}", newer=False) == expected
+
+
+@pytest.mark.parametrize(
+    ("parallelism", "noted"),
+    [
+        ("data_parallel_shard: -1, expert_parallel: 8", "parallelism.data_parallel_shard"),
+        ("dense_fsdp_shard_size: 2", "parallelism.dense_fsdp_shard_size"),
+        ("data_parallel_shard: 8, expert_parallel: 8", ""),
+        ("data_parallel_shard: -1", ""),
+    ],
+)
+def test_a_degree_that_depends_on_the_cards_of_the_launch_is_noted_as_not_checked(parallelism: str, noted: str) -> None:
+    text = f"training: {{global_batch_size: 8}}\nparallelism: {{{parallelism}}}\nmodel: {{num_hidden_layers: 4}}\n"
+    study = study_document(parse(text, "t.yaml"), NEWER, {})
+    found = [finding for finding in study.findings if finding.rule == "pynative-shards"]
+    assert [(one.severity, one.origin.path) for one in found] == ([(Severity.NOTE, noted)] if noted else [])
+    assert all("is not checked" in one.message for one in found)
 
 
 def test_a_key_that_lies_below_mindformers_is_told_with_what_it_is_there() -> None:

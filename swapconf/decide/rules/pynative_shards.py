@@ -1,9 +1,12 @@
-r"""pynative-shards: a `data_parallel_shard` of 0, or a `dense_fsdp_shard_size` that does not divide the shards.
+r"""pynative-shards: shards of parameters that are none, are not told, or have parts that do not divide them.
 
 mindformers divides the ranks by `data_parallel_shard`, so 0 ends with a ZeroDivisionError; -1 stands for all of them.
 `dense_fsdp_shard_size` must divide `data_parallel_shard` x `context_parallel`. Source: mindformers 2.0.0 and 2.1.0,
 pynative/trainer/trainer.py, _compute_data_parallel_size, and pynative/distributed/parallel_dims.py,
 get_fsdp_shard_mesh.
+
+With -1, or without the key, the YAML does not tell how many ranks there are; where `expert_parallel` or
+`dense_fsdp_shard_size` depends on that, a note says that it is not checked. A dry run, what-if and plan take it for 1.
 
 Fails: ``parallelism: {data_parallel_shard: 0}``. Passes: ``parallelism: {data_parallel_shard: -1}``.
 """
@@ -14,7 +17,7 @@ from collections.abc import Iterator
 
 from swapconf.decide.rules.case import PYNATIVE, Case, finding
 from swapconf.words.findings import Finding, Severity
-from swapconf.words.phrases import phrase
+from swapconf.words.phrases import joined, phrase
 
 RULE = "pynative-shards"
 DIALECTS = PYNATIVE
@@ -31,7 +34,9 @@ def check(case: Case) -> Iterator[Finding]:
             phrase("mindformers stops: it divides the ranks by data_parallel_shard, which is 0"),
             phrase("write -1 for all ranks that there are, or 1 to shard nothing"),
         )
-    elif dense is not None and shards is not None:
+    elif shards is None:
+        yield from _untold(case)
+    elif dense is not None:
         ranks = shards * config.pipeline.context_parallel
         if dense < 1 or ranks % dense:
             yield finding(
@@ -46,3 +51,20 @@ def check(case: Case) -> Iterator[Finding]:
                 ),
                 phrase("write a number that divides them, or remove it"),
             )
+
+
+def _untold(case: Case) -> Iterator[Finding]:
+    layout = case.config.layout
+    degrees = {"expert_parallel": layout.experts > 1, "dense_fsdp_shard_size": layout.dense_shards is not None}
+    if depending := [key for key, counts in degrees.items() if counts]:
+        yield finding(
+            RULE,
+            Severity.NOTE,
+            case.config.origin("parallelism.data_parallel_shard", f"parallelism.{depending[0]}"),
+            phrase(
+                "data_parallel_shard is what the cards of the launch give, which the YAML does not tell: whether "
+                "{keys} divides the ranks is not checked",
+                keys=joined(", ", depending),
+            ),
+            phrase("a dry run takes it for 1; tell how many there will be: --set parallelism.data_parallel_shard=8"),
+        )
