@@ -13,7 +13,7 @@ OLDER = Versions(mindspore="2.10.0", mindformers="2.0.0")
 NEWER = Versions(mindspore="2.10.0", mindformers="2.1.0")
 RULES = {
     f"pynative-{name}"
-    for name in ("batch", "context-parts", "experts", "heads", "short-mask", "shards", "stage-layers")
+    for name in ("batch", "context-parts", "context-rope", "experts", "heads", "short-mask", "shards", "stage-layers")
 }
 MODEL = (
     "model_type: deepseek_v3, num_hidden_layers: 6, num_attention_heads: 16, n_routed_experts: 16, seq_length: 4096, "
@@ -178,6 +178,27 @@ def test_a_degree_that_depends_on_the_cards_of_the_launch_is_noted_as_not_checke
     found = [finding for finding in study.findings if finding.rule == "pynative-shards"]
     assert [(one.severity, one.origin.path) for one in found] == ([(Severity.NOTE, noted)] if noted else [])
     assert all("is not checked" in one.message for one in found)
+
+
+ROPE = "model_type: qwen3, seq_length: 4096, apply_rope_fusion"
+
+
+@pytest.mark.parametrize(
+    ("parallelism", "model", "expected"),
+    [
+        ("context_parallel: 2", f"{ROPE}: True", ["pynative-context-rope apply_rope_fusion"]),
+        ("context_parallel: 2", f"{ROPE}: False", []),
+        ("context_parallel: 1", f"{ROPE}: True", []),
+        ("context_parallel: 2", f"{ROPE}: True, use_eod_attn_mask_compression: True", []),
+        ("context_parallel: 2", f"{ROPE}: True, experimental_attention_variant: dsa", []),
+        ("context_parallel: 2", f"{ROPE}: True, position_embedding_type: none", []),
+    ],
+)
+def test_fused_rotary_embeddings_are_told_where_ranks_have_parts_of_a_sequence(
+    parallelism: str, model: str, expected: list[str]
+) -> None:
+    assert told(parallelism, model) == expected
+    assert told(parallelism, model, newer=False) == expected
 
 
 def test_a_key_that_lies_below_mindformers_is_told_with_what_it_is_there() -> None:
