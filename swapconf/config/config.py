@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Literal, TypeAlias
 
+from swapconf.config.layout import Layout
 from swapconf.upstream import dropped
 from swapconf.words.findings import Origin
 
@@ -243,6 +244,7 @@ class Config:
     swap: Swap = SwapOff()
     recompute: RecomputeConfig = RecomputeConfig()
     pipeline: Pipeline = Pipeline()
+    layout: Layout = field(default_factory=Layout)
     runtime: Runtime = Runtime()
     model: Model = Model()
     optimizer: str = ""

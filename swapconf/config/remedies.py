@@ -30,6 +30,14 @@ _OTHER_NAMES = {
     ("pynative_recompute", "select_recompute"): "select_module",
     ("pynative_recompute", "enable"): "mode",
 }
+# (section, key) -> what to do about a key of what lies below mindformers, which gives it no name of its own. Source:
+# mindformers 2.0.0 and 2.1.0, pynative/distributed/activation_checkpoint.py, and MindSpore 2.10.0, where recompute
+# without reentrance is what `checkpoint_wrapper` stands on
+_NOT_PASSED_ON = {
+    ("pynative_recompute", "use_reentrant"): mark(
+        "mindformers 2.0 and 2.1 let nobody choose it: they always recompute with use_reentrant False; remove it"
+    )
+}
 _BOOLEANS = {"true": True, "false": False, "yes": True, "no": False, "on": True, "off": False}
 _OWNERS = {"swap_config": "recompute_config", "recompute_config": "swap_config"}
 
@@ -38,6 +46,8 @@ def meant_key(key: str, known: list[str], schema_name: str, *, top: bool) -> str
     """What to do about an unknown key. ``top``: it stands in the section itself, not in an entry of it."""
     other = _OTHER_NAMES.get((schema_name, key)) if top else None
     owner = _OWNERS.get(schema_name) if top else None
+    if top and (schema_name, key) in _NOT_PASSED_ON:
+        return phrase(_NOT_PASSED_ON[schema_name, key])
     if owner and key in schema(owner)["properties"]:
         return phrase("it belongs to `{section}`; move it there", section=owner)
     likely = other or likely_key(key, known)

@@ -75,7 +75,7 @@ def _graph(document: Document, base: Config) -> tuple[Config, list[Finding]]:
 
 
 def _pynative(document: Document, base: Config, mindformers: str) -> tuple[Config, list[Finding]]:
-    from swapconf.config import pynative_form, pynative_sections  # most YAMLs are of graph mode
+    from swapconf.config import layout, pynative_form, pynative_sections  # most YAMLs are of graph mode
 
     blanks = [
         Section(document, entry.value if entry else Node("mapping", 0, 0), name)
@@ -89,8 +89,10 @@ def _pynative(document: Document, base: Config, mindformers: str) -> tuple[Confi
         base,
         swap=swap,
         recompute=recompute,
+        layout=layout.read(document),
         origins={
             **base.origins,
+            **layout.origins(document),
             **_origins(swap_part, "swap"),
             **_origins(recompute_part, "recompute"),
             **_origins(comm, "recompute_comm"),

@@ -2,9 +2,8 @@ r"""pynative-context-mask: context parallelism without the attention mask that i
 
 Each rank has a part of a sequence, and the mask must be one that attention makes itself: `use_attn_mask_compression`,
 or `create_compressed_eod_mask` of a data set that packs texts. Without either mindformers stops while it parallelizes
-the model. A compressed mask is of 2,048 positions, and sequences must not be shorter. DeepSeek sparse attention needs
-no mask. Source: mindformers 2.0.0 and 2.1.0, pynative/distributed/context_parallel.py,
-apply_context_parallel_model_io, and pynative/layers/mask_generate.py.
+the model. Sequences must then not be shorter than that mask: `pynative-short-mask`. DeepSeek sparse attention needs no
+mask. Source: mindformers 2.0.0 and 2.1.0, pynative/distributed/context_parallel.py, apply_context_parallel_model_io.
 
 Fails: ``parallelism: {context_parallel: 2}`` with ``model: {seq_length: 4096}``. Passes: ``model: {seq_length: 4096,
 use_attn_mask_compression: True}``.
@@ -20,7 +19,6 @@ from swapconf.words.phrases import phrase
 
 RULE = "pynative-context-mask"
 DIALECTS = PYNATIVE
-_POSITIONS = 2048
 
 
 def check(case: Case) -> Iterator[Finding]:
@@ -28,29 +26,14 @@ def check(case: Case) -> Iterator[Finding]:
     if pipeline.context_parallel == 1 or case.config.model.has_sparse_attention:
         return
     is_packed = pipeline.packs_sequences or model.get("use_eod_attn_mask_compression") is True
-    length, at = model.get("seq_length"), case.config.origin("parallelism.context_parallel")
-    if model.get("use_attn_mask_compression") is not True:
-        if not is_packed:
-            yield finding(
-                RULE,
-                Severity.ERROR,
-                at,
-                phrase("mindformers stops: context parallelism needs a compressed attention mask, which is not on"),
-                phrase(
-                    "write `use_attn_mask_compression: True` into model, or `create_compressed_eod_mask: True` for a "
-                    "data set that packs texts"
-                ),
-            )
-    elif isinstance(length, int) and length < _POSITIONS:
+    if model.get("use_attn_mask_compression") is not True and not is_packed:
         yield finding(
             RULE,
             Severity.ERROR,
-            at,
+            case.config.origin("parallelism.context_parallel"),
+            phrase("mindformers stops: context parallelism needs a compressed attention mask, which is not on"),
             phrase(
-                "mindformers stops: a compressed attention mask is of {positions} positions, and seq_length is "
-                "{length}",
-                positions=_POSITIONS,
-                length=length,
+                "write `use_attn_mask_compression: True` into model, or `create_compressed_eod_mask: True` for a "
+                "data set that packs texts"
             ),
-            phrase("train longer sequences, or write `context_parallel: 1`"),
         )

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from difflib import get_close_matches
 
 from swapconf.decide.module_outcomes import NO_MATCH
+from swapconf.decide.module_paths import literal
 from swapconf.decide.modules import by_layer_in_parallel, by_pattern, modules_of
 from swapconf.decide.rules.case import PYNATIVE, Case, finding, ranges
 from swapconf.models.pynative_modules import Known
@@ -46,8 +47,20 @@ def check(case: Case) -> Iterator[Finding]:
                         layers=ranges(found),
                         why=reasons[kind, entry.pattern],
                     ),
-                    _hint(known, found[0], entry.pattern),
+                    _of_operators(known, found[0], entry.pattern) or _hint(known, found[0], entry.pattern),
                 )
+
+
+def _of_operators(known: Known, layer: int, pattern: str) -> str:
+    """Of a module where communication is recomputed: an operator in it; "" of what is no module."""
+    here, module = known(layer), literal(pattern)
+    if here is None or module not in here.cells:
+        return ""
+    inside = sorted(path for path in here.functions - here.fixed if path.startswith(f"{module}."))
+    if not inside:
+        return phrase("name operators; this module has none of its own")
+    example = next((path for path in inside if path.endswith(".matmul")), inside[0])
+    return phrase("name operators in it, such as '{example}'", example=example.replace(".", "\\."))
 
 
 def _hint(known: Known, layer: int, pattern: str) -> str:

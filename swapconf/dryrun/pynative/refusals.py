@@ -61,8 +61,7 @@ def is_stand_in() -> bool:
 
 
 def _of_shards(study: Study) -> Iterator[Finding]:
-    """What of FSDP the stand-in does not do. Source of the last: mindformers 2.0.0, Trainer, where both sizes are 1 if
-    they are not given."""
+    """What of FSDP the stand-in does not do."""
     cluster = cluster_of(study.document)
     ranks = cluster.data_parallel
     if cluster.num_devices < 2:
@@ -81,21 +80,6 @@ def _of_shards(study: Study) -> Iterator[Finding]:
             "optimizer.type",
             phrase("Muon on shards has no dry run: it asks hyper_parallel's tensors how they lie on the ranks"),
             phrase("ask for it with --set optimizer.type=AdamW"),
-        )
-    batch = count_at(study, "training.global_batch_size") or 1
-    each = count_at(study, "training.local_batch_size") or 1
-    if batch < ranks * each:
-        yield refusal(
-            study,
-            "training.global_batch_size",
-            phrase(
-                "{ranks} ranks of local_batch_size {each} cannot share a global_batch_size of {batch}, and mindformers "
-                "stops",
-                ranks=ranks,
-                each=each,
-                batch=batch,
-            ),
-            phrase("ask for --set training.global_batch_size={size}", size=ranks * each),
         )
 
 
@@ -136,13 +120,16 @@ def told_of_one_card(study: Study) -> Iterator[Finding]:
 
 
 def told_of_all_cards(study: Study) -> Iterator[Finding]:
-    """That a degree of -1, all cards of the launch, was taken for one: the YAML does not tell how many."""
-    if study.config.dialect is Dialect.PYNATIVE and count_at(study, f"parallelism.{_SHARDS}") == -1:
+    """That a negative degree, all cards of the launch, was taken for one: the YAML does not tell how many."""
+    degree = count_at(study, f"parallelism.{_SHARDS}")
+    if study.config.dialect is Dialect.PYNATIVE and degree is not None and degree < 0:
         yield refusal(
             study,
             f"parallelism.{_SHARDS}",
             phrase(
-                "-1 means all cards of the launch, which the YAML does not tell: here the parameters are not shared out"
+                "{degree} means all cards of the launch, which the YAML does not tell: here the parameters are not "
+                "shared out",
+                degree=degree,
             ),
             phrase("ask for as many as there will be: --set parallelism.data_parallel_shard=8"),
             Severity.NOTE,
