@@ -15,7 +15,7 @@ from swapconf.words.units import parse_bytes
 from tests.helpers import ROOT, scratch
 from tests.mindspore import test_pynative as pair
 
-pytestmark = [*pair.pytestmark, pytest.mark.mindspore]
+pytestmark = [*pair.pytestmark, pytest.mark.mindspore, pytest.mark.thorough]
 PAGE = ROOT / "docs/how-to/next-generation.md"
 BLOCKS = re.findall(r"^```text\n\$ (.*?)\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
 ROW = re.compile(r"completed +(?P<peak>\S+) .*  (?P<moved>-|\d+ tensors, \S+) +(?P<again>\d+) kernels", re.MULTILINE)

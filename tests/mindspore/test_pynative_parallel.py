@@ -181,6 +181,7 @@ def test_a_rank_holds_exactly_what_the_layout_leaves_of_weights_and_optimizer_st
     assert sizes(case, category) == sorted(shares)
 
 
+@pytest.mark.thorough
 def test_dimensions_of_one_rank_change_no_byte() -> None:
     (_, without, _), (_, trace, _) = dryrun("shards"), dryrun("degrees of one")
     for column in ("start", "end", "size_bytes"):

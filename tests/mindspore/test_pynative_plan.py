@@ -14,7 +14,7 @@ from swapconf.words.units import MIB
 from tests.helpers import ROOT
 from tests.mindspore import test_pynative as pair
 
-pytestmark = pair.pytestmark
+pytestmark = [*pair.pytestmark, pytest.mark.thorough]
 BUDGET_MIB = 125  # of 172 without swap and recompute; full recompute takes 105
 
 

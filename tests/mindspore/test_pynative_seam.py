@@ -102,7 +102,12 @@ def ran(config: Path, *words: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize(
-    ("model", "sections"), [("qwen3", QWEN3), ("deepseek_v3", DEEPSEEK), ("deepseek_v4", DEEPSEEK_V4)]
+    ("model", "sections"),
+    [
+        ("qwen3", QWEN3),
+        pytest.param("deepseek_v3", DEEPSEEK, marks=pytest.mark.thorough),
+        pytest.param("deepseek_v4", DEEPSEEK_V4, marks=pytest.mark.thorough),
+    ],
 )
 def test_a_run_logs_and_does_what_explain_says(tmp_path: Path, model: str, sections: dict[str, Any]) -> None:
     config = written(tmp_path, model, sections)
@@ -154,6 +159,7 @@ def dry_run_lines(*words: str) -> tuple[dict[str, Any], list[str]]:
     return report, LINE.findall((Path(trace.folder) / "worker.log").read_text(encoding="utf-8", errors="replace"))
 
 
+@pytest.mark.thorough
 def test_a_dry_run_settles_what_is_both_swapped_and_recomputed_and_does_what_it_logs() -> None:
     report, logged = dry_run_lines("--as-parallel")
     assert sorted(set(logged)) == [
@@ -168,6 +174,7 @@ def test_a_dry_run_settles_what_is_both_swapped_and_recomputed_and_does_what_it_
     assert {found["rule"] for found in report["findings"]} <= {"pynative-one-card", "pynative-overlap"}
 
 
+@pytest.mark.thorough
 def test_on_one_card_the_log_says_that_all_of_it_is_skipped() -> None:
     report, logged = dry_run_lines()
     assert report["moved"] == report["recomputed"] == []
@@ -176,6 +183,7 @@ def test_on_one_card_the_log_says_that_all_of_it_is_skipped() -> None:
     assert len(set(logged)) == 5
 
 
+@pytest.mark.thorough
 def test_the_catalog_of_modules_is_what_the_real_models_have(tmp_path: Path) -> None:
     subprocess.run(
         [str(pair.PYTHON), str(ROOT / "scripts/build_pynative_modules.py"), "--out", str(tmp_path)],
