@@ -39,9 +39,11 @@ ALL = [
     for number, run in enumerate(json.loads((folder / "strategies.json").read_text()))
 ]
 SHARE = 3  # one of so many is always run
-MARKS = [() if number % SHARE == 0 else (pytest.mark.thorough,) for number in range(len(ALL))]
-RUNS = [pytest.param(folder, run, id=name, marks=marks) for (folder, run, name), marks in zip(ALL, MARKS, strict=True)]
-IN_ORDER = [one for one in RUNS if "launches" in one.values[1]]
+MARKED = [(one, () if number % SHARE == 0 else (pytest.mark.thorough,)) for number, one in enumerate(ALL)]
+RUNS = [pytest.param(folder, run, id=name, marks=marks) for (folder, run, name), marks in MARKED]
+IN_ORDER = [
+    pytest.param(folder, run, id=name, marks=marks) for (folder, run, name), marks in MARKED if "launches" in run
+]
 # by run, by how much the peak is off that is predicted in the order of the run of the trace; see below
 WITHOUT_GRAPH: dict[str, float] = json.loads((TRACES / "without_graph.json").read_text())
 QUICK = [pytest.param(folder, run, id=name) for folder, run, name in ALL if name in WITHOUT_GRAPH][::5]  # a second each
