@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from _pytest.mark import ParameterSet
 
 from swapconf.decide.strategy import Strategy
 from swapconf.trace.phases import Phase, step_phases
@@ -33,20 +34,25 @@ from swapconf.whatif.prepare import prepare
 from tests.helpers import AS_WRITTEN, RECORDED_WITH, TRACES, packed, study_of, study_of_values
 
 FOLDERS = sorted((TRACES / "in_order").iterdir())
+SHARE = 3  # CI takes one folder of so many
+ALWAYS = frozenset(FOLDERS[::SHARE])
+
+
+def marked(folder: Path, *more: object, name: str) -> ParameterSet:
+    return pytest.param(folder, *more, id=name, marks=() if folder in ALWAYS else pytest.mark.thorough)
+
+
 ALL = [
     (folder, run, f"{folder.name}-{number}")
     for folder in FOLDERS
     for number, run in enumerate(json.loads((folder / "strategies.json").read_text()))
 ]
-SHARE = 3  # one of so many is always run
-MARKED = [(one, () if number % SHARE == 0 else (pytest.mark.thorough,)) for number, one in enumerate(ALL)]
-RUNS = [pytest.param(folder, run, id=name, marks=marks) for (folder, run, name), marks in MARKED]
-IN_ORDER = [
-    pytest.param(folder, run, id=name, marks=marks) for (folder, run, name), marks in MARKED if "launches" in run
-]
+EACH = [marked(folder, name=folder.name) for folder in FOLDERS]
+RUNS = [marked(folder, run, name=name) for folder, run, name in ALL]
+IN_ORDER = [marked(folder, run, name=name) for folder, run, name in ALL if "launches" in run]
 # by run, by how much the peak is off that is predicted in the order of the run of the trace; see below
 WITHOUT_GRAPH: dict[str, float] = json.loads((TRACES / "without_graph.json").read_text())
-QUICK = [pytest.param(folder, run, id=name) for folder, run, name in ALL if name in WITHOUT_GRAPH][::5]  # a second each
+QUICK = [marked(folder, run, name=name) for folder, run, name in ALL if name in WITHOUT_GRAPH][::5]  # a second each
 CLOSE = 0.0005  # as a share of the true peak
 FURTHER = {
     "deepseek_v3_networks_of_a_stage-0": 0.002,
@@ -126,7 +132,7 @@ def asked_of(folder: Path, run: Mapping[str, Any]) -> Asked:
     return Asked(prepared=baseline.prepared, run=baseline.run, plan=plan)
 
 
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+@pytest.mark.parametrize("folder", EACH)
 def test_the_run_itself_is_predicted_to_the_byte(folder: Path) -> None:
     baseline = graphed(folder)
     without = {"swap_config": {"swap": False}, "recompute_config": {"recompute": False}}
@@ -139,7 +145,7 @@ def test_the_run_itself_is_predicted_to_the_byte(folder: Path) -> None:
     assert not len(found.moves)
 
 
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+@pytest.mark.parametrize("folder", EACH)
 def test_an_unchanged_graph_is_launched_as_the_run_was(folder: Path) -> None:
     run = graphed(folder).run
     assert run is not None
