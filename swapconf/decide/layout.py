@@ -21,6 +21,7 @@ CONTEXTS = ("parallel_config.context_parallel", "parallel_config.context_paralle
 STAGES = ("parallel_config.pipeline_stage", "parallel_config.pipeline_model_parallel_size")
 DATA = ("parallel_config.data_parallel", "parallel_config.data_parallel_size")
 EXPERTS = ("parallel_config.expert_parallel", "parallel_config.expert_model_parallel_size")
+MICRO_BATCHES = "parallel_config.micro_batch_num"
 ALGORITHM = "parallel_config.context_parallel_algo"
 ULYSSES_DEGREE = "parallel_config.ulysses_degree_in_cp"
 _NO_TRAINING = ("predict", "eval")
