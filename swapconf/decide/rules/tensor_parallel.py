@@ -16,15 +16,13 @@ from math import gcd
 
 from swapconf.decide.layout import CONTEXTS, READ_SINCE, TENSORS, Layout, Sized, layout_of, size
 from swapconf.decide.rules.case import Case, finding
-from swapconf.models.cells import KEY_VALUE_UP
+from swapconf.models.cells import LATENT_ATTENTION
 from swapconf.upstream.versions import reached
 from swapconf.words.findings import Finding, Severity
 from swapconf.words.phrases import joined, phrase
 
 RULE = "tensor-parallel"
 _LEGACY = "llama"  # the only legacy family whose attention and MLP check it
-# other ways to cut a legacy model, with checks of their own
-_OTHERWISE = ("use_3d_tensor_parallel", "fine_grain_interleave")
 _HEADS, _KV_HEADS = ("num_heads", "num_attention_heads", "n_head"), ("n_kv_heads", "num_key_value_heads")
 _STOPS_WITH = "must be a multiple of"
 
@@ -47,8 +45,8 @@ def check(case: Case) -> Iterator[Finding]:
 
 def _of_llama(case: Case) -> list[Sized]:
     config, settings = case.config, case.config.model.settings
-    if any(settings.get(key) not in (None, False, 1) for key in _OTHERWISE):
-        return []
+    if settings.get("use_3d_tensor_parallel") or settings.get("fine_grain_interleave") not in (None, 0, 1):
+        return []  # cut otherwise, with checks of their own
     has_experts = bool(config.model.moe) or settings.get("moe_config") is not None
     names = (_HEADS[:1], _KV_HEADS[:1], ("intermediate_size",) if not has_experts else ())
     return [one for keys in names if (one := size(config, *keys)) is not None]
@@ -56,7 +54,8 @@ def _of_llama(case: Case) -> list[Sized]:
 
 def _of_mcore(case: Case) -> list[Sized]:
     heads, grouped = size(case.config, *_HEADS), size(case.config, *_KV_HEADS, "num_query_groups")
-    latent = any(operator.name == KEY_VALUE_UP for template in case.templates for operator in template.operators)
+    operators = (operator for template in case.templates for operator in template.operators)
+    latent = any(operator.type.startswith(LATENT_ATTENTION) for operator in operators)
     counts = heads is not None and grouped is not None and grouped.value < heads.value and not latent
     return [one for one in (heads, grouped if counts else None) if one is not None]
 

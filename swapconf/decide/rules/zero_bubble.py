@@ -41,7 +41,8 @@ def check(case: Case) -> Iterator[Finding]:
             "pp must be greater",
         )
         return
-    if pipeline.num_interleaves != 2:
+    count = pipeline.num_interleaves
+    if count != 2:
         yield _stop(
             config.origin(*_INTERLEAVES, _SCHEDULER),
             phrase(
@@ -51,8 +52,8 @@ def check(case: Case) -> Iterator[Finding]:
             "pp_interleave_num must be",
         )
         return  # how recompute is to be listed follows from it
-    count, least = config.given.get(MICRO_BATCHES, 1), 2 * pipeline.num_stages
-    if type(count) is int and count < least:
+    batches, least = config.given.get(MICRO_BATCHES, 1), 2 * pipeline.num_stages
+    if type(batches) is int and batches < least:
         yield _stop(
             config.origin(MICRO_BATCHES, _SCHEDULER),
             phrase(
@@ -60,7 +61,7 @@ def check(case: Case) -> Iterator[Finding]:
                 "stop at {count}",
                 least=least,
                 stages=pipeline.num_stages,
-                count=count,
+                count=batches,
             ),
             phrase("write `micro_batch_num: {least}` or more", least=least),
             r"micro_batch_num\(",
@@ -69,9 +70,7 @@ def check(case: Case) -> Iterator[Finding]:
     if full is not None and isinstance(full.layers, LayerCounts) and not full.layers.per_interleave:
         yield _stop(
             full.origin,
-            phrase(
-                "with zero_bubble_v `recompute` needs a list for each interleave, and mcore models stop at one list"
-            ),
+            phrase("with zero_bubble_v `recompute` needs a list for each interleave, and mcore models stop at one"),
             phrase("write two lists, each with a count for every stage, as in [[1, 1], [1, 1]]"),
             "'recompute' must provide",
         )
