@@ -34,5 +34,5 @@ def check(case: Case) -> Iterator[Finding]:
                 count=count,
                 stages=stages,
             ),
-            phrase("`micro_batch_num` of {stages} or more fills the pipeline; fewer stages do, too", stages=stages),
+            phrase("write `micro_batch_num: {stages}` or more, or take fewer stages", stages=stages),
         )
