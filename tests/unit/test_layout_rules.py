@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -220,3 +221,43 @@ def test_a_wrong_number_of_ranks_comes_with_those_that_fit() -> None:
 def test_a_vocabulary_comes_with_its_padded_size() -> None:
     (found,) = told(tensors(8), {**DENSE, "vocab_size": 4097})
     assert "pad the vocabulary to 4104" in found.hint
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        (
+            told(tensors(3), {**DENSE, "num_attention_heads": 8}),
+            "num_attention_heads (8) must be a multiple of tensor_model_parallel_size (3).",
+        ),
+        (told(tensors(2), {**DENSE, "vocab_size": 4097}), "numerator(4097) is not divisible by denominator(2)."),
+        (told(tensors(1, use_seq_parallel=True), DENSE), "Can not use sequence parallelism without tensor parallelism"),
+        (
+            told(tensors(2, use_seq_parallel=True), {**DENSE, "seq_length": 1023}),
+            "operator AddExt extract configured layout failed",
+        ),
+        (told({}, DENSE, CUT), "data_parallel 1 should be equal to dataset_strategy[0][0] 2."),
+        (told({"expert_parallel": 2}, DENSE), "num_moe_experts must be non None to use expert-parallel."),
+        (
+            told({"context_parallel_algo": "hybrid_cp"}, DENSE),
+            "And the Error info is: The context_parallel_algo hybrid_cp is not supported, context_parallel_algo only",
+        ),
+        (told({"context_parallel_algo": "hybird_cp"}, LLAMA), "'hybird_cp' is not a valid ContextParallelAlgo"),
+        (
+            told({"context_parallel": 2}, {**DENSE, "use_flash_attention": False}),
+            "context_parallel is only available for flash attention for now, please set use_flash_attention=True.",
+        ),
+        (
+            told(TWO_STAGES, DENSE, ZERO_BUBBLE),
+            "When zero_bubble_v is enabled, pp_interleave_num must be set to 2. But get None.",
+        ),
+        (
+            told({"pipeline_stage": 2, "micro_batch_num": 3}, {**DENSE, "pp_interleave_num": 2}, ZERO_BUBBLE),
+            "When zero_bubble_v is enabled, micro_batch_num(3) >= 2 * stage_num(2) must be met.",
+        ),
+    ],
+)
+def test_the_words_of_mindformers_and_mindspore_lead_to_the_finding(found: tuple[Finding, ...], words: str) -> None:
+    """As 1.9.0 and 2.9.0 say them: a dry run that stops with them points at the key and gives the remedy."""
+    (one,) = found
+    assert re.search(one.stops_with, words)
