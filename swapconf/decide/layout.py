@@ -22,6 +22,7 @@ STAGES = ("parallel_config.pipeline_stage", "parallel_config.pipeline_model_para
 DATA = ("parallel_config.data_parallel", "parallel_config.data_parallel_size")
 EXPERTS = ("parallel_config.expert_parallel", "parallel_config.expert_model_parallel_size")
 MICRO_BATCHES = "parallel_config.micro_batch_num"
+HEADS, KV_HEADS = ("num_heads", "num_attention_heads", "n_head"), ("n_kv_heads", "num_key_value_heads")
 ALGORITHM = "parallel_config.context_parallel_algo"
 ULYSSES_DEGREE = "parallel_config.ulysses_degree_in_cp"
 _NO_TRAINING = ("predict", "eval")
@@ -69,6 +70,12 @@ def layout_of(config: Config) -> Layout | None:
         data=_number(given, *DATA),
         experts=_number(given, *EXPERTS),
     )
+
+
+def heads_fit(config: Config, layout: Layout) -> bool:
+    """Whether the ranks of tensors can share out the heads; else their number is wrong, whatever follows from it."""
+    heads = (size(config, *names) for names in (HEADS, KV_HEADS))
+    return all(one is None or one.value % layout.tensors == 0 for one in heads)
 
 
 def refused_algorithm(config: Config, mindformers: str) -> str:

@@ -218,6 +218,12 @@ def test_a_wrong_number_of_ranks_comes_with_those_that_fit() -> None:
     assert found.hint == "give `model_parallel` one of 1, 2, 4"
 
 
+@pytest.mark.parametrize("kind", [{"num_attention_heads": 8}, {"num_attention_heads": 12, "num_key_value_heads": 4}])
+def test_a_wrong_number_of_ranks_is_not_told_of_what_else_they_share_out(kind: dict[str, int]) -> None:
+    (found,) = told(tensors(3, use_seq_parallel=True), {**DENSE, **kind, "vocab_size": 4096, "seq_length": 1024})
+    assert found.rule == "tensor-parallel"
+
+
 def test_a_vocabulary_comes_with_its_padded_size() -> None:
     (found,) = told(tensors(8), {**DENSE, "vocab_size": 4097})
     assert "pad the vocabulary to 4104" in found.hint

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from swapconf.decide.layout import READ_SINCE, layout_of, size
+from swapconf.decide.layout import READ_SINCE, heads_fit, layout_of, size
 from swapconf.decide.rules.case import Case, finding
 from swapconf.upstream.versions import reached
 from swapconf.words.findings import Finding, Severity
@@ -38,7 +38,7 @@ def check(case: Case) -> Iterator[Finding]:
             phrase("write `use_seq_parallel: False`, or `model_parallel: 2` or more"),
             stops_with="Can not use sequence parallelism without tensor parallelism",
         )
-    elif length is not None and length.value % layout.tensors and layout.by_hand:
+    elif length is not None and length.value % layout.tensors and layout.by_hand and heads_fit(config, layout):
         fitting = length.value // layout.tensors * layout.tensors
         yield finding(
             RULE,

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import gcd
 
-from swapconf.decide.layout import CONTEXTS, READ_SINCE, TENSORS, Layout, Sized, layout_of, size
+from swapconf.decide.layout import CONTEXTS, HEADS, KV_HEADS, READ_SINCE, TENSORS, Layout, Sized, layout_of, size
 from swapconf.decide.rules.case import Case, finding
 from swapconf.models.cells import LATENT_ATTENTION
 from swapconf.upstream.versions import reached
@@ -23,7 +23,6 @@ from swapconf.words.phrases import joined, phrase
 
 RULE = "tensor-parallel"
 _LEGACY = "llama"  # the only legacy family whose attention and MLP check it
-_HEADS, _KV_HEADS = ("num_heads", "num_attention_heads", "n_head"), ("n_kv_heads", "num_key_value_heads")
 _STOPS_WITH = "must be a multiple of"
 
 
@@ -38,7 +37,7 @@ def check(case: Case) -> Iterator[Finding]:
         sizes, parts = _of_mcore(case), layout.tensors
     else:
         return
-    wrong = [one for one in sizes if one.value % (parts if one.key in (*_HEADS, *_KV_HEADS) else layout.tensors)]
+    wrong = [one for one in sizes if one.value % (parts if one.key in (*HEADS, *KV_HEADS) else layout.tensors)]
     if wrong:
         yield _finding(case, layout, parts, sizes, wrong)
 
@@ -48,12 +47,12 @@ def _of_llama(case: Case) -> list[Sized]:
     if settings.get("use_3d_tensor_parallel") or settings.get("fine_grain_interleave") not in (None, 0, 1):
         return []  # cut otherwise, with checks of their own
     has_experts = bool(config.model.moe) or settings.get("moe_config") is not None
-    names = (_HEADS[:1], _KV_HEADS[:1], ("intermediate_size",) if not has_experts else ())
+    names = (HEADS[:1], KV_HEADS[:1], ("intermediate_size",) if not has_experts else ())
     return [one for keys in names if (one := size(config, *keys)) is not None]
 
 
 def _of_mcore(case: Case) -> list[Sized]:
-    heads, grouped = size(case.config, *_HEADS), size(case.config, *_KV_HEADS, "num_query_groups")
+    heads, grouped = size(case.config, *HEADS), size(case.config, *KV_HEADS, "num_query_groups")
     operators = (operator for template in case.templates for operator in template.operators)
     latent = any(operator.type.startswith(LATENT_ATTENTION) for operator in operators)
     counts = heads is not None and grouped is not None and grouped.value < heads.value and not latent

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from swapconf.decide.layout import READ_SINCE, layout_of, size
+from swapconf.decide.layout import READ_SINCE, heads_fit, layout_of, size
 from swapconf.decide.rules.case import Case, finding
 from swapconf.upstream.versions import reached
 from swapconf.words.findings import Finding, Severity
@@ -20,15 +20,13 @@ from swapconf.words.phrases import phrase
 
 RULE = "vocabulary-split"
 _WHOLE = "llama"  # the legacy family of which it is known
-_HEADS = ("num_heads", "num_attention_heads", "n_head")
 
 
 def check(case: Case) -> Iterator[Finding]:
     layout, words = layout_of(case.config), size(case.config, "vocab_size")
     if layout is None or words is None or case.network is None or words.value % layout.tensors == 0:
         return
-    heads = size(case.config, *_HEADS)
-    if heads is not None and heads.value % layout.tensors:
+    if not heads_fit(case.config, layout):
         return  # model_parallel is wrong, and another rule says so
     padded = -(-words.value // layout.tensors) * layout.tensors
     if case.config.model.legacy:
