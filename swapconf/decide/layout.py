@@ -16,9 +16,6 @@ from swapconf.upstream.versions import reached
 from swapconf.words.findings import Origin
 
 READ_SINCE = "1.7.0"  # the first mindformers whose checks of mcore models and of the batch were read
-TENSORS = ("parallel_config.model_parallel", "parallel_config.tensor_model_parallel_size")
-CONTEXTS = ("parallel_config.context_parallel", "parallel_config.context_parallel_size")
-STAGES = ("parallel_config.pipeline_stage", "parallel_config.pipeline_model_parallel_size")
 DATA = ("parallel_config.data_parallel", "parallel_config.data_parallel_size")
 EXPERTS = ("parallel_config.expert_parallel", "parallel_config.expert_model_parallel_size")
 MICRO_BATCHES = "parallel_config.micro_batch_num"

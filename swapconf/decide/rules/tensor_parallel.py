@@ -14,9 +14,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import gcd
 
-from swapconf.decide.layout import CONTEXTS, HEADS, KV_HEADS, READ_SINCE, TENSORS, Layout, Sized, layout_of, size
+from swapconf.decide.layout import HEADS, KV_HEADS, READ_SINCE, Layout, Sized, layout_of, size
 from swapconf.decide.rules.case import Case, finding
 from swapconf.models.cells import LATENT_ATTENTION
+from swapconf.upstream.conditional import CONTEXTS, TENSORS
 from swapconf.upstream.versions import reached
 from swapconf.words.findings import Finding, Severity
 from swapconf.words.phrases import joined, phrase

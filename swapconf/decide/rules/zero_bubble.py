@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from swapconf.config.config import LayerCounts
-from swapconf.decide.layout import MICRO_BATCHES, READ_SINCE, STAGES, layout_of
+from swapconf.decide.layout import MICRO_BATCHES, READ_SINCE, layout_of
 from swapconf.decide.rules.case import Case, finding
+from swapconf.upstream.conditional import STAGES
 from swapconf.upstream.versions import reached
 from swapconf.words.findings import Finding, Origin, Severity
 from swapconf.words.phrases import phrase
