@@ -36,6 +36,15 @@ _DETERMINISTIC = (
 )
 _CONTEXT_IS_PARTED = "1.9.0"  # the first mindformers that passes on some keys of `context` only (build_context.py)
 _PARALLEL = ("parallel_config", "parallelism")
+_LAYOUT = (  # read by decide/layout.py
+    "parallel.parallel_mode",
+    "parallel.full_batch",
+    "parallel.dataset_strategy",
+    "parallel_config.expert_parallel",
+    "parallel_config.expert_model_parallel_size",
+    "parallel_config.data_parallel_size",
+    "parallel_config.use_seq_parallel",
+)
 _MAX_LAYERS = 1_000  # far above any model; keeps a typo from costing memory
 
 
@@ -105,7 +114,7 @@ class _Reader:
 
     def given(self) -> dict[str, object]:
         """What stands at the paths of settings that count beside others only."""
-        found = {path: self.node(path) for path in (*conditional.PATHS, "run_mode", "use_legacy")}
+        found = {path: self.node(path) for path in (*conditional.PATHS, *_LAYOUT, "run_mode", "use_legacy")}
         return {path: node.plain() for path, node in found.items() if node is not None}
 
     def value(self, path: str) -> object:

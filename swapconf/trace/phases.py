@@ -74,11 +74,7 @@ def _of_launches(trace: Trace) -> tuple[Phase, ...]:
 
 
 def _phases(
-    tasks: Sequence[Task],
-    named: Sequence[Phase | None],
-    again: Sequence[bool],
-    late: Sequence[bool],
-    turning: Set[int],
+    tasks: Sequence[Task], named: Sequence[Phase | None], again: Sequence[bool], late: Sequence[bool], turning: Set[int]
 ) -> tuple[Phase, ...]:
     """``again``: it is recomputed; ``late``: only the backward pass reads it; ``turning``: see `_turning`."""
     found = []

@@ -78,18 +78,18 @@ class Conditional:
     unless: tuple[str, ...] = ()
 
 
-_STAGES = ("parallel_config.pipeline_stage", "parallel_config.pipeline_model_parallel_size")
-_TENSOR = ("parallel_config.model_parallel", "parallel_config.tensor_model_parallel_size")
-_CONTEXT = ("parallel_config.context_parallel", "parallel_config.context_parallel_size")
+STAGES = ("parallel_config.pipeline_stage", "parallel_config.pipeline_model_parallel_size")
+TENSORS = ("parallel_config.model_parallel", "parallel_config.tensor_model_parallel_size")
+CONTEXTS = ("parallel_config.context_parallel", "parallel_config.context_parallel_size")
 _PARALLEL = Need(("use_parallel",), one_of=(True,), otherwise=True)
-_SEVERAL_STAGES = Need(_STAGES, least=2)
-_SEVERAL_TENSORS = Need(_TENSOR, least=2)
-_SEVERAL_CONTEXTS = Need(_CONTEXT, least=2)
+_SEVERAL_STAGES = Need(STAGES, least=2)
+_SEVERAL_TENSORS = Need(TENSORS, least=2)
+_SEVERAL_CONTEXTS = Need(CONTEXTS, least=2)
 _MODEL = "model.model_config."
 
 TABLE = (
     Conditional(
-        path=_STAGES,
+        path=STAGES,
         nothing=(1,),
         needs=(_PARALLEL,),
         source="trainer/base_trainer.py:289",
@@ -104,7 +104,7 @@ TABLE = (
             source="trainer/base_trainer.py:289",
             hint=mark("write `use_parallel: True`, or start the training with `--use_parallel True`"),
         )
-        for path in (("parallel_config.data_parallel",), _TENSOR, _CONTEXT)
+        for path in (("parallel_config.data_parallel",), TENSORS, CONTEXTS)
     ),
     Conditional(
         path=("parallel_config.micro_batch_num",),
@@ -117,7 +117,7 @@ TABLE = (
     Conditional(
         path=("runner_config.gradient_accumulation_steps",),
         nothing=(1,),
-        needs=(_PARALLEL, Need(_STAGES, most=1)),
+        needs=(_PARALLEL, Need(STAGES, most=1)),
         source="trainer/base_trainer.py:314",
         hint=mark("with stages `micro_batch_num` of parallel_config gives the batch micro-batches"),
         severity=Severity.WARNING,

@@ -164,14 +164,25 @@ def test_the_documented_lines_stand_in_the_log(two_stages: tuple[list[dict[str, 
 
 
 @pytest.mark.thorough
-def test_a_wrong_parallel_strategy_is_quoted_at_level_0_and_a_right_one_compiles() -> None:
+def test_a_model_that_cannot_be_built_is_quoted_at_level_0_and_a_right_one_compiles() -> None:
     right = dryrun("--level", "0", "--ranks", "0")
     assert [report["outcome"] for report in json.loads(right.stdout)] == ["compiled"]
-    wrong = dryrun("--level", "0", "--ranks", "0", "--set", "model.model_config.num_heads=3")
+    wrong = dryrun("--level", "0", "--ranks", "0", "--set", "model.model_config.hidden_size=66")
     (report,) = json.loads(wrong.stdout)
     assert report["outcome"] == "stopped with an error"
     assert "Error" in report["detail"]
     assert wrong.returncode == 1
+
+
+def test_heads_that_the_ranks_cannot_share_out_are_told_before_a_run_which_stops_in_the_foreseen_words() -> None:
+    heads = ("--level", "0", "--ranks", "0", "--set", "parallel_config.model_parallel=8")
+    told = dryrun(*heads)
+    assert (told.returncode, told.stdout) == (1, "")
+    assert "[tensor-parallel]" in told.stderr
+    plain = dryrun(*heads, "--plain")
+    (report,) = json.loads(plain.stdout)
+    assert report["outcome"] == "stopped with an error"
+    assert "must be a multiple of" in report["detail"]
 
 
 FOLDED = (

@@ -41,7 +41,7 @@ def recorded(tmp_path: Path) -> Path:
     [
         ("model.model_config.seq_length=8192", "attention has 524288 elements, and with"),
         ("model.model_config.hidden_size=8192", "has hidden_size 8192"),
-        ("parallel_config.model_parallel=8", "(batch_size, seq_length, heads, model_parallel)"),
+        ("parallel_config.model_parallel=2", "(batch_size, seq_length, heads, model_parallel)"),
         ("runner_config.batch_size=2", "attention has 524288 elements, and with"),
     ],
 )

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from swapconf.decide.layout import ALGORITHM, ULYSSES_DEGREE, refused_algorithm
 from swapconf.decide.lazy_inline import lazily_inlined
 from swapconf.decide.rules.case import Case, finding
 from swapconf.upstream.conditional import LINES_OF, TABLE, Conditional, Need
@@ -54,7 +55,10 @@ def check(case: Case) -> Iterator[Finding]:
 
 def _voids(case: Case) -> Iterator[_Void]:
     given = case.config.given
+    stops = refused_algorithm(case.config, case.versions.mindformers)  # not without effect
     for entry in TABLE:
+        if stops and entry.path[0] in (ALGORITHM, ULYSSES_DEGREE):
+            continue
         path = next((path for path in entry.path if given.get(path) is not None), None)
         if path is None or not _asks(given[path], entry) or any(given.get(other) is not None for other in entry.unless):
             continue

@@ -1,0 +1,107 @@
+"""CASE -> LAYOUT: how a training of graph mode shares out its batch, tensors, layers and experts, as far as it is told.
+
+Nothing is where mindformers 1.9.0 sets all degrees to 1: outside of the (semi-)automatic parallel modes
+(``_check_global_batch_size_for_auto_parallel``, trainer/base_trainer.py:287). ``use_parallel`` is False where it is not
+given, ``parallel_mode`` semi-automatic (tools/register/template.py:240, :410).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from swapconf.config.config import Config
+from swapconf.upstream.versions import reached
+from swapconf.words.findings import Origin
+
+READ_SINCE = "1.7.0"  # the first mindformers whose checks of mcore models and of the batch were read
+DATA = ("parallel_config.data_parallel", "parallel_config.data_parallel_size")
+EXPERTS = ("parallel_config.expert_parallel", "parallel_config.expert_model_parallel_size")
+MICRO_BATCHES = "parallel_config.micro_batch_num"
+HEADS, KV_HEADS = ("num_heads", "num_attention_heads", "n_head"), ("n_kv_heads", "num_key_value_heads")
+ALGORITHM = "parallel_config.context_parallel_algo"
+ULYSSES_DEGREE = "parallel_config.ulysses_degree_in_cp"
+_NO_TRAINING = ("predict", "eval")
+_SEMI, _AUTO = (1, "SEMI_AUTO_PARALLEL", None), (2, "AUTO_PARALLEL")  # mindformers' tools/utils.py; None: not given
+_COLOSSAL, _ULYSSES, _HYBRID = "colossalai_cp", "ulysses_cp", "hybrid_cp"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Layout:
+    """Into how many parts each is cut. None: what is given is no such number.
+
+    ``by_hand``: the model cuts its operators itself, as in semi-automatic mode. ``ulysses``: how many ranks of the
+    context share out the heads of attention.
+    """
+
+    by_hand: bool
+    tensors: int
+    contexts: int
+    ulysses: int | None
+    data: int | None
+    experts: int | None
+
+
+class Sized(NamedTuple):
+    """A size of the model, the key that tells it and where it stands."""
+
+    value: int
+    key: str
+    origin: Origin
+
+
+def layout_of(config: Config) -> Layout | None:
+    """None where nothing is shared out, or nobody knows."""
+    given = config.given
+    mode = given.get("parallel.parallel_mode")
+    if given.get("use_parallel") is not True or given.get("run_mode") in _NO_TRAINING or isinstance(mode, bool):
+        return None
+    if mode not in (*_SEMI, *_AUTO):
+        return None
+    return Layout(
+        by_hand=mode in _SEMI,
+        tensors=config.pipeline.model_parallel,
+        contexts=config.pipeline.context_parallel,
+        ulysses=_ulysses(config),
+        data=_number(given, *DATA),
+        experts=_number(given, *EXPERTS),
+    )
+
+
+def heads_fit(config: Config, layout: Layout) -> bool:
+    """Whether the ranks of tensors can share out the heads; else their number is wrong, whatever follows from it."""
+    heads = (size(config, *names) for names in (HEADS, KV_HEADS))
+    return all(one is None or one.value % layout.tensors == 0 for one in heads)
+
+
+def refused_algorithm(config: Config, mindformers: str) -> str:
+    """The algorithm of context parallelism that mindformers stops at, "" for none; see the rule context-parallel."""
+    name = config.given.get(ALGORITHM)
+    taken = (_COLOSSAL, _ULYSSES, *[_HYBRID] * config.model.legacy)
+    if not isinstance(name, str) or name in ("", *taken) or layout_of(config) is None:
+        return ""
+    return name if reached(mindformers, READ_SINCE) else ""
+
+
+def size(config: Config, *names: str) -> Sized | None:
+    """The first of these keys of ``model_config`` that is given; None where none is, or not as a number."""
+    settings = config.model.settings
+    name = next((name for name in names if settings.get(name) is not None), None)
+    value = settings[name] if name is not None else None
+    if name is None or not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        return None
+    return Sized(value, name, config.origin(f"model.model_config.{name}"))
+
+
+def _ulysses(config: Config) -> int | None:
+    """mindformers 1.9.0, TransformerOpParallelConfig.get_ulysses_cp_num (modules/transformer/transformer.py:617)."""
+    algorithm = config.given.get(ALGORITHM)
+    if algorithm == _HYBRID and config.pipeline.context_parallel > 1:
+        return _number(config.given, ULYSSES_DEGREE)
+    return config.pipeline.context_parallel if algorithm == _ULYSSES else 1
+
+
+def _number(given: Mapping[str, object], *paths: str) -> int | None:
+    value = next((given[path] for path in paths if given.get(path) is not None), 1)
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None

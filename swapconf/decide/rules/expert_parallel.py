@@ -1,0 +1,76 @@
+r"""expert-parallel: experts of an mcore model that the ranks of ``expert_parallel`` cannot share out.
+
+mindformers 1.7.0 to 1.9.0 stops where the model has none (parallel_core/transformer_config.py:2091, executed), where
+their number is no multiple (training_graph/transformer/moe/moe_layer.py:58), and in semi-automatic mode where
+``data_parallel`` times ``model_parallel`` is none (moe/ffn.py:189).
+
+Fails: ``num_experts: 8`` with ``expert_parallel: 3``. Passes: ``expert_parallel: 4`` with ``data_parallel: 4``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from swapconf.decide.layout import EXPERTS, READ_SINCE, layout_of, size
+from swapconf.decide.rules.case import Case, finding
+from swapconf.models import catalog
+from swapconf.upstream.versions import reached
+from swapconf.words.findings import Finding, Severity
+from swapconf.words.phrases import phrase
+
+RULE = "expert-parallel"
+_COUNT = ("num_experts", "n_routed_experts", "expert_num", "num_moe_experts")
+_MOE = "moe"  # the template
+
+
+def check(case: Case) -> Iterator[Finding]:
+    layout, network = layout_of(case.config), case.network
+    if case.config.model.legacy or layout is None or network is None or network.family is None:
+        return
+    if layout.experts in (None, 1) or not reached(case.versions.mindformers, READ_SINCE):
+        return
+    parts, experts = layout.experts, size(case.config, *_COUNT)
+    origin = case.config.origin(*EXPERTS)
+    assert parts is not None
+    family = catalog.load(network.family, case.versions.mindformers)
+    if experts is None and family.layout.templates == ("dense",):
+        yield finding(
+            RULE,
+            Severity.ERROR,
+            origin,
+            phrase("`expert_parallel: {parts}`, and the model has no experts: mindformers stops", parts=parts),
+            phrase("remove it or write 1"),
+            stops_with="num_moe_experts must be non None",
+        )
+    elif not any(layer.template.name == _MOE for layer in network.layers):
+        return
+    elif experts is not None and experts.value % parts:
+        yield finding(
+            RULE,
+            Severity.ERROR,
+            origin,
+            phrase(
+                "`{key}: {experts}`: no multiple of `expert_parallel: {parts}`, and mindformers stops",
+                key=experts.key,
+                experts=experts.value,
+                parts=parts,
+            ),
+            phrase("give `expert_parallel` a number that divides {experts}", experts=experts.value),
+            stops_with="Expected num_moe_experts",
+        )
+    elif layout.by_hand and layout.data is not None and layout.data * layout.tensors % parts:
+        yield finding(
+            RULE,
+            Severity.ERROR,
+            origin,
+            phrase(
+                "experts are shared out among the ranks of data and tensors, and {ranks} ({data} of data_parallel x "
+                "{tensors} of model_parallel) is no multiple of `expert_parallel: {parts}`: mindformers stops",
+                ranks=layout.data * layout.tensors,
+                data=layout.data,
+                tensors=layout.tensors,
+                parts=parts,
+            ),
+            phrase("give `expert_parallel` a number that divides {ranks}", ranks=layout.data * layout.tensors),
+            stops_with="expert_model_parallel_size must divide",
+        )
