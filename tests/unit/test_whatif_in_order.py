@@ -276,3 +276,16 @@ def test_the_graph_of_another_run_is_not_used() -> None:
     renamed = replace(one.run.graph, name=(*names[:-1], "another"), primitive=one.run.graph.primitive[::-1])
     assert RunGraph.of(one.prepared.baseline, renamed) is None
     assert RunGraph.of(one.prepared.baseline, None) is None
+
+
+def test_a_cell_that_is_recomputed_behind_an_attention_may_wait_for_a_state_of_that() -> None:
+    """It is not one of the baseline (34692383:0: MindSpore died of that strategy, and so did the prediction)."""
+    folder = TRACES / "in_order" / "qwen3_moe_once"
+    asked = {
+        "swap_config": {"swap": True, "layer_swap": [{"backward_prefetch": 100, "layers": True}]},
+        "recompute_config": {
+            "recompute": False,
+            "select_recompute": {"(self_attention|none)": True, r"self_attention\.linear_proj": [0]},
+        },
+    }
+    assert graphed(folder).predict(strategy(folder, asked)).order is Order.MINDSPORE

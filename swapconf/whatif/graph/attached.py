@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from swapconf.trace.launch_graph import NO_NODE, STATE, TUPLE, LaunchGraph
-from swapconf.whatif.graph.nodes import COPY
+from swapconf.whatif.graph.nodes import COPY, Nodes
 from swapconf.whatif.graph.run_graph import RunGraph
 
 
-def attached(graph: LaunchGraph, state: int) -> Iterator[int]:
+def attached(graph: LaunchGraph | Nodes, state: int) -> Iterator[int]:
     """What a state is behind, besides another state, and copies of parameters."""
     stack = list(graph.inputs[state][1:])
     while stack:

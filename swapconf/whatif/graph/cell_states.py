@@ -261,7 +261,8 @@ class CellStates:
             return _NOTHING_BEFORE
         if state not in self._waits:
             run = self.asked.run
-            kernels = [run.kernel_of[one] for one in attached(run.graph, state) if one in run.kernel_of]
+            graph = run.graph if state < self.nodes.count else self.nodes  # a state of the strategy is in no other
+            kernels = [run.kernel_of[one] for one in attached(graph, state) if one in run.kernel_of]
             before = self.nodes.inputs[state][0] if self.nodes.primitive[state] == STATE else NO_NODE
             self._waits[state] = max([*kernels, self._waits_for(before)], default=_NOTHING_BEFORE)
         return self._waits[state]
