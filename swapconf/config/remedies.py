@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from difflib import get_close_matches
+from functools import lru_cache
 from typing import Any
 
 from swapconf.config.dialects import GRAPH_SECTIONS
@@ -62,7 +63,12 @@ def meant_key(key: str, known: list[str], schema_name: str, *, top: bool) -> str
 
 def likely_key(key: str, known: Sequence[str]) -> str | None:
     """The known key that a name is nearly; None where it is none."""
-    close = get_close_matches(in_ascii(key).strip().lower(), known, n=1)
+    return _likely(in_ascii(key).strip().lower(), tuple(known))
+
+
+@lru_cache(maxsize=4096)  # a millisecond each, and a document is read more than once
+def _likely(key: str, known: tuple[str, ...]) -> str | None:
+    close = get_close_matches(key, known, n=1)
     return close[0] if close else None
 
 

@@ -162,9 +162,9 @@ def _entry_rules() -> dict[str, Any]:
 
 def _misspelt(node: Node, rule: Mapping[str, Any]) -> dict[str, str]:
     """The keys that a mapping needs and has under a name that is nearly theirs, each with that name."""
-    known = list(rule["properties"])
-    likely = {likely_key(key, known): key for key in node.entries if key not in known}
-    return {key: likely[key] for key in rule.get("required", ()) if key in likely and key not in node.entries}
+    missing, known = set(rule.get("required", ())) - node.entries.keys(), list(rule["properties"])
+    likely = {likely_key(key, known): key for key in node.entries if key not in known} if missing else {}
+    return {key: likely[key] for key in rule.get("required", ()) if key in likely and key in missing}
 
 
 def _unknown_keys(section: Section, rule: Mapping[str, Any], place: Place, schema_name: str) -> Iterator[Finding]:
