@@ -108,11 +108,11 @@ def judge_of_yaml(
     from swapconf.plan.runs import trace_folders
     from swapconf.whatif.question import network_asked
 
-    network_asked(study)  # these before dry runs that would be for nothing
-    budget = asked.in_bytes()
+    budget = asked.in_bytes()  # these before dry runs that would be for nothing
     machine = options.load()
     if baseline is None:
         stop(_no_dry_run(study, runs))
+    network_asked(study)
     found = judge_of(
         study,
         trace_folders(baseline) if baseline is not None else baselines(study, changes, runs),
@@ -138,8 +138,8 @@ def _in_room(judge: Judge, study: Study, machine: Machine) -> Judge:
     """The same, where pools stay in what a card has left beside what else it holds at most."""
     from swapconf.study.beside import pool_room_bytes
 
-    room = pool_room_bytes(judge.evaluator.traces, study.config, machine, os.environ)
-    return judge.under(replace(judge.limits, room_bytes=room))
+    room_bytes = pool_room_bytes(judge.evaluator.traces, study.config, machine, os.environ)
+    return judge.under(replace(judge.limits, room_bytes=room_bytes))
 
 
 def baselines(study: Study, changes: Sequence[str], runs: RunOptions) -> list[Path]:

@@ -228,6 +228,18 @@ def test_code_of_a_model_is_found_in_the_folder_that_is_told(
     assert "a run is started" in found.stderr
 
 
+def test_a_yaml_that_trains_nothing_is_not_sent_to_another_memory_level_first(
+    config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of GLM-4 for prediction, as it is published, `plan` asked for O0, and then said that nothing can be trained."""
+    level = ("--budget", "54GB", "--set", "context.memory_optimize_level=O1", "--set", "swap_config.swap=False")
+    assert "memory_optimize_level=O0" in without_runs(config, monkeypatch, *level).stderr
+    found = without_runs(config, monkeypatch, *level, "--set", "run_mode=predict")
+    assert found.exit_code == 1
+    assert "[no-training]" in found.stderr
+    assert "memory_optimize_level=O0" not in found.stderr
+
+
 def test_what_was_said_of_a_yaml_is_not_said_again_of_another_form_of_it(capsys: pytest.CaptureFixture[str]) -> None:
     text = (TRACES / "llama.yaml").read_text(encoding="utf-8")
     warned = re.sub(r"(?m)^(optimizer:\n(?:  .*\n)*?  type:) .*", r"\1 FusedAdamWeightDecay", text)
