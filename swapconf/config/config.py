@@ -222,6 +222,11 @@ class Model:
         given = settings if isinstance(settings, dict) else {}
         return {**given, "moe_config": self.moe} if self.moe and self.legacy else given
 
+    def count(self, *names: str) -> int | None:
+        """Of a PyNative model, the first of these settings that is a number above 0."""
+        found = (self.section.get(name) for name in names)
+        return next((one for one in found if isinstance(one, int) and not isinstance(one, bool) and one > 0), None)
+
     @property
     def has_sparse_attention(self) -> bool:
         """Of a PyNative model: DeepSeek's sparse or compressed attention, which makes its own masks."""
@@ -255,6 +260,11 @@ class Config:
     @property
     def swap_on(self) -> bool:
         return not isinstance(self.swap, SwapOff)
+
+    @property
+    def packs_sequences(self) -> bool:
+        """Of a PyNative run: several texts are one sequence, with a compressed mask of their ends."""
+        return self.pipeline.packs_sequences or self.model.section.get("use_eod_attn_mask_compression") is True
 
     @property
     def drops_communication(self) -> bool:

@@ -48,11 +48,12 @@ def read(document: Document) -> Layout:
 
     def count(key: str, otherwise: int | None = None, section: str = "parallelism") -> int | None:
         found = value(f"{section}.{key}")
-        is_count = isinstance(found, int) and not isinstance(found, bool)
-        return found if is_count and isinstance(found, int) else otherwise if found is None else None
+        if found is None:
+            return otherwise
+        return found if isinstance(found, int) and not isinstance(found, bool) else None
 
     shards, listed = count("data_parallel_shard"), value("parallelism.pipeline_parallel_layers_per_stage")
-    is_text = isinstance(listed, list) and all(isinstance(one, str) for one in listed)
+    texts = listed if isinstance(listed, list) and all(isinstance(one, str) for one in listed) else None
     otherwise = 1 if document.root.get("training") is not None else None
     return Layout(
         shards=shards if shards is not None and shards >= 0 else None,
@@ -65,7 +66,7 @@ def read(document: Document) -> Layout:
         is_async=value("parallelism.context_parallel_async") is True,
         chunks=count("pipeline_parallel_interleave_num", 1) or 1,
         deals_evenly=listed in (None, "auto"),
-        layers_per_stage=tuple(map(str, listed)) if is_text and isinstance(listed, list) else None,
+        layers_per_stage=None if texts is None else tuple(texts),
         samples=count("global_batch_size", otherwise, "training"),
         samples_at_once=count("local_batch_size", otherwise, "training"),
     )

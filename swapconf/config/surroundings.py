@@ -40,10 +40,9 @@ _LAYOUT = (  # read by decide/layout.py
     "parallel.parallel_mode",
     "parallel.full_batch",
     "parallel.dataset_strategy",
-    "parallel_config.expert_parallel",
-    "parallel_config.expert_model_parallel_size",
-    "parallel_config.data_parallel_size",
     "parallel_config.use_seq_parallel",
+    *conditional.DATA,
+    *conditional.EXPERTS,
 )
 _MAX_LAYERS = 1_000  # far above any model; keeps a typo from costing memory
 

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from swapconf.config.config import Config
+from swapconf.decide.rules.case import Case
+from swapconf.upstream.conditional import DATA, EXPERTS
 from swapconf.upstream.versions import reached
 from swapconf.words.findings import Origin
 
 READ_SINCE = "1.7.0"  # the first mindformers whose checks of mcore models and of the batch were read
-DATA = ("parallel_config.data_parallel", "parallel_config.data_parallel_size")
-EXPERTS = ("parallel_config.expert_parallel", "parallel_config.expert_model_parallel_size")
 MICRO_BATCHES = "parallel_config.micro_batch_num"
 HEADS, KV_HEADS = ("num_heads", "num_attention_heads", "n_head"), ("n_kv_heads", "num_key_value_heads")
 ALGORITHM = "parallel_config.context_parallel_algo"
@@ -67,6 +67,14 @@ def layout_of(config: Config) -> Layout | None:
         data=_number(given, *DATA),
         experts=_number(given, *EXPERTS),
     )
+
+
+def layout_of_mcore(case: Case) -> Layout | None:
+    """The same of an mcore model of the catalog, whose checks by the mindformers in use were read."""
+    is_known = case.network is not None and case.network.family is not None
+    if case.config.model.legacy or not is_known or not reached(case.versions.mindformers, READ_SINCE):
+        return None
+    return layout_of(case.config)
 
 
 def heads_fit(config: Config, layout: Layout) -> bool:

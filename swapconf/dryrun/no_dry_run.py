@@ -125,9 +125,7 @@ def _no_model(study: Study) -> Iterator[Finding]:
 def _no_code(study: Study, register_path: str) -> Iterator[Finding]:
     """Of the parts whose code no folder has, the first where no folder is told, else each. mindformers 1.9.0 reads
     ``module.Class`` from ``module.py`` in it (``get_class_from_dynamic_module``)."""
-    for path in study.own_code:
-        entry = study.document.entry_at(path)
-        assert entry is not None
+    for path, entry in study.own_code.items():
         named = str(entry.value.plain())
         file = Path(register_path, named.rpartition("--")[2].partition(".")[0] + ".py")
         if register_path and ("." not in named or file.is_file()):

@@ -13,7 +13,7 @@ from pathlib import Path
 from swapconf.config import base_config, pretrained, yaml_config
 from swapconf.config.config import Config, Dialect
 from swapconf.config.file_kinds import Kind, kind_of, told
-from swapconf.config.nodes import Document
+from swapconf.config.nodes import Document, Entry
 from swapconf.config.rl_training import MODEL, TRAINED, Part, parts_of
 from swapconf.decide import budget
 from swapconf.decide.expand import expand
@@ -65,10 +65,10 @@ class Study:
         return has_errors(self.findings)
 
     @property
-    def own_code(self) -> list[str]:
-        """Where the YAML names code of the user's own, of the model or of its config."""
+    def own_code(self) -> dict[str, Entry]:
+        """What names code of the user's own, of the model or of its config, by its path in the YAML."""
         paths = (f"model.{part}.auto_register" for part in ("arch", "model_config"))
-        return [path for path in paths if self.document.entry_at(path) is not None]
+        return {path: entry for path in paths if (entry := self.document.entry_at(path)) is not None}
 
     @property
     def why_no_strategy(self) -> str:

@@ -86,16 +86,19 @@ def with_scopes(called: Mapping[str, Called], chosen: Mapping[str, Called]) -> d
 
 class _Scopes:
     """``left``: by name of a chosen kernel what its nodes are called; ``rest``: those that were made anew, ``others``:
-    as what; ``kept``: names of those that were left as they were chosen; ``cluster``: by name of one made anew the
-    chosen one that it was in; ``found``: by graph."""
+    as what; ``near``: by name of either what is beside it, kernels that were left as they were chosen among them;
+    ``cluster``: by name of one made anew the chosen one that it was in; ``found``: by graph."""
 
     def __init__(self, called: Mapping[str, Called], chosen: Mapping[str, Called]) -> None:
         self._left = {name: _Names(one.graph.nodes) for name, one in chosen.items()}
         self._rest = {name: one for name, one in chosen.items() if name not in called}
         self._others = {name: one for name, one in called.items() if name not in chosen}
-        self._kept = called.keys() & chosen.keys()
+        names = called.keys() & chosen.keys()
+        self._near = {
+            name: one.near | (one.beside & names) for name, one in (*self._rest.items(), *self._others.items())
+        }
         self._cluster: dict[str, str] = {}
-        kept = {name: one.graph for name, one in called.items() if name in self._kept}
+        kept = {name: called[name].graph for name in called if name in names}
         self._found = {graph.name: self._left[name].given_to(graph) for name, graph in kept.items()}
 
     def given(self) -> dict[str, FuncGraph]:
@@ -116,17 +119,13 @@ class _Scopes:
         """The one of those beside the same nodes that has names for most operators; then beside most; then of the same
         operators."""
 
-        near = self._near(one)
-        shared = {other: len(near & self._near(chosen)) for other, chosen in self._rest.items()}
+        shared = {other: len(self._near[name] & self._near[other]) for other in self._rest}
 
         def likeness(other: str) -> tuple[int, int, bool]:
             is_alike = without_number(name) == without_number(other)
             return self._left[other].count(one.graph), shared[other], is_alike
 
         return max((other for other, count in shared.items() if count), key=likeness, default="")
-
-    def _near(self, one: Called) -> frozenset[str]:
-        return one.near | (one.beside & self._kept)
 
     def _cut_from_known(self) -> Iterator[tuple[str, str]]:
         """Kernels beside those that are known, of whose operators some are still left there, with what was chosen."""

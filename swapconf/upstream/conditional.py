@@ -81,6 +81,8 @@ class Conditional:
 STAGES = ("parallel_config.pipeline_stage", "parallel_config.pipeline_model_parallel_size")
 TENSORS = ("parallel_config.model_parallel", "parallel_config.tensor_model_parallel_size")
 CONTEXTS = ("parallel_config.context_parallel", "parallel_config.context_parallel_size")
+DATA = ("parallel_config.data_parallel", "parallel_config.data_parallel_size")
+EXPERTS = ("parallel_config.expert_parallel", "parallel_config.expert_model_parallel_size")
 _PARALLEL = Need(("use_parallel",), one_of=(True,), otherwise=True)
 _SEVERAL_STAGES = Need(STAGES, least=2)
 _SEVERAL_TENSORS = Need(TENSORS, least=2)

@@ -46,8 +46,11 @@ def _is_of_mean(baseline: Baseline, node: int) -> bool:
     below, kernels = int(baseline.below[node]), baseline.kernels
     if below < 0 or kernels.cell[node].rpartition(".")[2] != ROUTER:
         return False
-    is_simplified = kernels.is_lost[below] and baseline.views[[below, baseline.below[below]]].all()
-    return bool(kernels.primitive[below] == "ReduceMean" or (is_simplified and not kernels.is_lost[node]))
+    if kernels.primitive[below] == "ReduceMean":
+        return True
+    made_of = int(baseline.below[below])
+    is_simplified = kernels.is_lost[below] and baseline.views[below] and made_of >= 0 and baseline.views[made_of]
+    return bool(is_simplified and not kernels.is_lost[node])
 
 
 def _is_behind_transpose(baseline: Baseline, node: int, path: str, layer: CellPrimitives) -> bool:

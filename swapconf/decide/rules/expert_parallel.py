@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from swapconf.decide.layout import EXPERTS, READ_SINCE, layout_of, size
+from swapconf.decide.layout import layout_of_mcore, size
 from swapconf.decide.rules.case import Case, finding
 from swapconf.models import catalog
-from swapconf.upstream.versions import reached
+from swapconf.upstream.conditional import EXPERTS
 from swapconf.words.findings import Finding, Severity
 from swapconf.words.phrases import phrase
 
@@ -24,14 +24,13 @@ _MOE = "moe"  # the template
 
 
 def check(case: Case) -> Iterator[Finding]:
-    layout, network = layout_of(case.config), case.network
-    if case.config.model.legacy or layout is None or network is None or network.family is None:
+    layout, network = layout_of_mcore(case), case.network
+    if layout is None or layout.experts is None or layout.experts == 1:
         return
-    if layout.experts in (None, 1) or not reached(case.versions.mindformers, READ_SINCE):
-        return
+    assert network is not None
+    assert network.family is not None
     parts, experts = layout.experts, size(case.config, *_COUNT)
     origin = case.config.origin(*EXPERTS)
-    assert parts is not None
     family = catalog.load(network.family, case.versions.mindformers)
     if experts is None and family.layout.templates == ("dense",):
         yield finding(

@@ -25,8 +25,7 @@ def check(case: Case) -> Iterator[Finding]:
     pipeline, model = case.config.pipeline, case.config.model.section
     if pipeline.context_parallel == 1 or case.config.model.has_sparse_attention:
         return
-    is_packed = pipeline.packs_sequences or model.get("use_eod_attn_mask_compression") is True
-    if model.get("use_attn_mask_compression") is not True and not is_packed:
+    if model.get("use_attn_mask_compression") is not True and not case.config.packs_sequences:
         yield finding(
             RULE,
             Severity.ERROR,

@@ -23,9 +23,9 @@ DIALECTS = PYNATIVE
 
 def check(case: Case) -> Iterator[Finding]:
     config, model = case.config, case.config.model.section
-    is_packed = config.pipeline.packs_sequences or model.get("use_eod_attn_mask_compression") is True
     is_judged = not config.model.has_sparse_attention and model.get("position_embedding_type", "rope") == "rope"
-    if config.pipeline.context_parallel > 1 and model.get("apply_rope_fusion") is True and is_judged and not is_packed:
+    is_parted = config.pipeline.context_parallel > 1 and not config.packs_sequences
+    if is_parted and is_judged and model.get("apply_rope_fusion") is True:
         yield finding(
             RULE,
             Severity.ERROR,

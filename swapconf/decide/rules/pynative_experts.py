@@ -24,7 +24,7 @@ _EXPERTS = ("n_routed_experts", "num_experts", "num_moe_experts")
 
 def check(case: Case) -> Iterator[Finding]:
     config = case.config
-    layout, pipeline, model = config.layout, config.pipeline, config.model.section
+    layout, pipeline = config.layout, config.pipeline
     degree, at = layout.experts, config.origin("parallelism.expert_parallel")
     if layout.spares_copies and degree < layout.cards_of_a_node:
         yield finding(
@@ -55,8 +55,8 @@ def check(case: Case) -> Iterator[Finding]:
             ),
             phrase("write a degree that divides them, or a larger data_parallel_shard"),
         )
-    experts = next((found for key in _EXPERTS if isinstance(found := model.get(key), int)), 0)
-    if experts % degree:
+    experts = config.model.count(*_EXPERTS)
+    if experts is not None and experts % degree:
         yield finding(
             RULE,
             Severity.ERROR,

@@ -30,19 +30,18 @@ def check(case: Case) -> Iterator[Finding]:
         return
     config = case.config
     model, ranks, layout = config.model.section, config.pipeline.model_parallel, config.layout
-    heads, at = _count(case, "num_attention_heads"), config.origin("parallelism.tensor_parallel")
+    heads = config.model.count("num_attention_heads")
     has_groups = model.get("model_type") not in _WITHOUT_GROUPS and not model.get("multi_latent_attention")
-    groups = next((found for key in _GROUPS if has_groups and (found := _count(case, key))), None)
+    groups = config.model.count(*_GROUPS) if has_groups else None
     if heads is not None and heads % ranks and model.get("use_flash_attention") is not False:
         yield _of_tensors(case, phrase("{count} attention heads", count=heads), ranks)
     elif groups is not None and groups % ranks:
         yield _of_tensors(case, phrase("{count} groups of heads (num_key_value_heads)", count=groups), ranks)
     elif heads is not None and (exchanged := _exchanged(case)) and (heads // ranks) % exchanged:
-        at = config.origin("parallelism.ulysses_degree_in_cp", "parallelism.context_parallel")
         yield finding(
             RULE,
             Severity.ERROR,
-            at,
+            config.origin("parallelism.ulysses_degree_in_cp", "parallelism.context_parallel"),
             phrase(
                 "mindformers stops: context parallelism by {method} shares out heads, and {heads} heads of a rank do "
                 "not go into {ranks} equal parts",
@@ -71,8 +70,3 @@ def _of_tensors(case: Case, what: str, ranks: int) -> Finding:
         phrase("mindformers stops: {what} do not go into tensor_parallel {ranks}", what=what, ranks=ranks),
         phrase("write a degree that divides them"),
     )
-
-
-def _count(case: Case, key: str) -> int | None:
-    found = case.config.model.section.get(key)
-    return found if isinstance(found, int) and not isinstance(found, bool) and found > 0 else None

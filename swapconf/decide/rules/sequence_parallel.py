@@ -12,9 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from swapconf.decide.layout import READ_SINCE, heads_fit, layout_of, size
+from swapconf.decide.layout import heads_fit, layout_of_mcore, size
 from swapconf.decide.rules.case import Case, finding
-from swapconf.upstream.versions import reached
 from swapconf.words.findings import Finding, Severity
 from swapconf.words.phrases import phrase
 
@@ -23,10 +22,8 @@ _ASKED = ("parallel_config.use_seq_parallel", "parallel_config.sequence_parallel
 
 
 def check(case: Case) -> Iterator[Finding]:
-    config, layout = case.config, layout_of(case.config)
-    if layout is None or config.model.legacy or case.network is None or case.network.family is None:
-        return
-    if not config.pipeline.sequence_parallel or not reached(case.versions.mindformers, READ_SINCE):
+    config, layout = case.config, layout_of_mcore(case)
+    if layout is None or not config.pipeline.sequence_parallel:
         return
     length = size(config, "seq_length")
     if layout.tensors == 1:

@@ -12,10 +12,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from swapconf.config.config import LayerCounts
-from swapconf.decide.layout import MICRO_BATCHES, READ_SINCE, layout_of
+from swapconf.decide.layout import MICRO_BATCHES, layout_of_mcore
 from swapconf.decide.rules.case import Case, finding
 from swapconf.upstream.conditional import STAGES
-from swapconf.upstream.versions import reached
 from swapconf.words.findings import Finding, Origin, Severity
 from swapconf.words.phrases import phrase
 
@@ -29,10 +28,7 @@ _STOPS_WITH = "When zero_bubble_v is enabled, "
 
 def check(case: Case) -> Iterator[Finding]:
     config, pipeline = case.config, case.config.pipeline
-    known = case.network is not None and case.network.family is not None
-    if not pipeline.zero_bubble_v or config.model.legacy or not known or layout_of(config) is None:
-        return
-    if not reached(case.versions.mindformers, READ_SINCE):
+    if not pipeline.zero_bubble_v or layout_of_mcore(case) is None:
         return
     if pipeline.num_stages < 2:
         yield _stop(
@@ -46,9 +42,7 @@ def check(case: Case) -> Iterator[Finding]:
     if count != 2:
         yield _stop(
             config.origin(*_INTERLEAVES, _SCHEDULER),
-            phrase(
-                "zero_bubble_v needs 2 interleaves, and mcore models stop at {count}", count=pipeline.num_interleaves
-            ),
+            phrase("zero_bubble_v needs 2 interleaves, and mcore models stop at {count}", count=count),
             phrase("write `pp_interleave_num: 2` into `model_config`"),
             "pp_interleave_num must be",
         )
