@@ -13,6 +13,8 @@ from swapconf.trace.trace import Kernel
 from swapconf.whatif.homes import take_in
 
 Weights: TypeAlias = "Mapping[int, tuple[int, ...]]"  # see homes.weights_read
+# layer, cell, primitive, whether MindSpore has lost the cell, the weights that are read
+Form: TypeAlias = "tuple[int, str, str, bool, tuple[int, ...] | None]"
 
 
 def adopted(
@@ -54,7 +56,9 @@ def rehomed(
     """MindSpore names some kernels of a layer after another one, such as views of GLM's rotary embedding: connected
     nodes, fewer than those of a layer, that stand between nodes of one layer alone, belong to it."""
     source, reader = np.where(reads.face >= 0, reads.face, maker[reads.block]), reads.kernel
-    inside = _regular(kernels, layer, cell, backward, weights) | _strays(layer, backward, source, reader)
+    forms = _forms(kernels, layer, cell, backward, weights)
+    usual = _usual_by_layer(forms)
+    inside = _regular(forms, usual, len(layer)) | _strays(layer, backward, source, reader)
     passing = _connected(inside, layer, source, reader)
     crossing = (passing[source] != passing[reader]) & ~backward[source] & ~backward[reader]
     crossing &= ~_tables(layer, cell, backward, reads, maker)[source]  # which tell of no layer who reads them
@@ -64,12 +68,7 @@ def rehomed(
             read.setdefault(other, set()).add(one)
             readers.setdefault(one, set()).add(other)
     sizes = Counter(passing[passing >= 0].tolist())
-    named = {number: int(layer[number]) for number in sizes}
-    whole = dict[int, int]()  # by the layer that they are named after, the most connected nodes
-    for number, size in sizes.items():
-        whole[named[number]] = max(size, whole.get(named[number], 0))
-    least = max(whole.values(), default=0) / 4  # fewer are strays alone
-    home = {number: own for number, own in named.items() if 2 * sizes[number] >= whole[own] >= least}
+    home = _at_home(sizes, layer, usual)
     between = [number for number in sizes if number not in home and number in read and number in readers]
     while True:
         found = dict[int, int]()
@@ -85,6 +84,20 @@ def rehomed(
     return np.where((passing >= 0) & (moved[passing] >= 0), moved[passing], layer)
 
 
+def _at_home(sizes: Mapping[int, int], layer: Ints, usual: Mapping[int, int]) -> dict[int, int]:
+    """The layer of each set of connected nodes that is a pass of the layer which it is named after. ``sizes``: by the
+    first node of a set. A layer is as large as its most connected nodes, or as it is once where its passes are
+    connected; what is less than a quarter of the largest one are strays alone."""
+    named = {number: int(layer[number]) for number in sizes}
+    whole, total = dict[int, int](), Counter[int]()
+    for number, size in sizes.items():
+        whole[named[number]] = max(size, whole.get(named[number], 0))
+        total[named[number]] += size
+    once = {own: min(size, total[own] / usual.get(own, 1)) for own, size in whole.items()}
+    least = max(once.values(), default=0) / 4
+    return {number: own for number, own in named.items() if 2 * sizes[number] >= whole[own] and once[own] >= least}
+
+
 def passes(
     kernels: Sequence[Kernel],
     layer: Ints,
@@ -97,15 +110,17 @@ def passes(
     """Nodes of one layer that are connected; not what several passes share, such as the tables of a rotary embedding,
     or what the parallel optimizer gathers of a weight once for all micro-batches, which is less often there than the
     rest of the layer."""
-    inside = _regular(kernels, layer, cell, backward, weights)
+    forms = _forms(kernels, layer, cell, backward, weights)
+    inside = _regular(forms, _usual_by_layer(forms), len(layer))
     inside[_of_several_layers(layer, cell, backward, reads, maker)] = False
     return _connected(inside, layer, maker[reads.block], reads.kernel)
 
 
-def _regular(kernels: Sequence[Kernel], layer: Ints, cell: Sequence[str], backward: Flags, weights: Weights) -> Flags:
-    """Nodes that are as often there as the rest of their layer."""
-    inside = (layer >= 0) & ~backward
-    keys = {
+def _forms(
+    kernels: Sequence[Kernel], layer: Ints, cell: Sequence[str], backward: Flags, weights: Weights
+) -> dict[int, Form]:
+    """By node of the forward pass of a layer what it has in common with its like."""
+    return {
         index: (
             int(layer[index]),
             cell[index],
@@ -113,15 +128,25 @@ def _regular(kernels: Sequence[Kernel], layer: Ints, cell: Sequence[str], backwa
             kernels[index].scope == "Default",
             weights.get(index),
         )
-        for index in np.flatnonzero(inside).tolist()
+        for index in np.flatnonzero((layer >= 0) & ~backward).tolist()
     }
-    counts = Counter(keys.values())
-    usual = {
-        number: _usual([count for key, count in counts.items() if key[0] == number and key[-1] is None])
-        for number in {key[0] for key in counts}
-    }
-    for index, key in keys.items():
-        inside[index] = counts[key] % usual[key[0]] == 0
+
+
+def _usual_by_layer(forms: Mapping[int, Form]) -> dict[int, int]:
+    """How often each layer runs."""
+    counts = Counter(forms.values())
+    found: dict[int, list[int]] = {number: [] for number, *_ in counts}
+    for form, count in counts.items():
+        if form[-1] is None:
+            found[form[0]].append(count)
+    return {number: _usual(those) for number, those in found.items()}
+
+
+def _regular(forms: Mapping[int, Form], usual: Mapping[int, int], count: int) -> Flags:
+    """[count] nodes that are as often there as the rest of their layer."""
+    counts, inside = Counter(forms.values()), np.zeros(count, dtype=np.bool_)
+    for index, form in forms.items():
+        inside[index] = counts[form] % usual[form[0]] == 0
     return inside
 
 

@@ -125,6 +125,15 @@ def test_a_layer_that_misnamed_kernels_part_into_small_pieces_is_no_part_of_the_
     assert named([0] * 13 + [1] * 3 + [0] + [1] * 6, chain) == [0] * 13 + [1] * 10
 
 
+def test_small_layers_in_front_of_a_large_one_whose_passes_are_connected_are_no_part_of_that() -> None:
+    """As of DeepSeek-V3, two dense layers and one for multi-token prediction, of which something goes through two
+    micro-batches: the layer runs twice, so it is no more than half of what is connected."""
+    once = [0] * 3 + [1] * 3 + [2] * 8
+    reads = {first + place: [first + place - 1] for first in (0, 14) for place in range(1, 14)}
+    cells = {index: str(index % 14) for index in range(28)}
+    assert named(once * 2, reads | {27: [26, 13]}, cells) == once * 2
+
+
 def test_what_reads_no_layer_stays_a_table_of_its_own() -> None:
     assert named([0] + [1] * 11, {reader: [reader - 1] for reader in range(2, 12)} | {6: [0, 5]}) == [0] + [1] * 11
 
