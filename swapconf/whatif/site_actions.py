@@ -195,6 +195,14 @@ def casts_kept(baseline: Baseline, sites: Sites, actions: SiteActions) -> Flags:
     return np.asarray(read & (primitives == "Cast") & (baseline.twin >= 0) & (actions.cell[sites.of_node] < 0))
 
 
+def _read_by_kept(baseline: Baseline, sites: Sites, actions: SiteActions) -> Flags:
+    """[kernels] what casts read that are kept after all, also the sum that the layer before hands on."""
+    reads, kept = baseline.reads, casts_kept(baseline, sites, actions)
+    found = np.zeros(len(kept), dtype=np.bool_)
+    found[reads.face[kept[reads.kernel] & (reads.face >= 0)]] = True
+    return found
+
+
 def _viewed_by_left_out(baseline: Baseline, sites: Sites, actions: SiteActions) -> Flags:
     """[kernels] what a view shows that runs again by itself, where that of its reader is excluded: it is copied to the
     host, but what runs again reads it on the device (measured with MindSpore 2.9.0: the Cast in front of a Linear)."""
@@ -338,7 +346,7 @@ def copied_unread(baseline: Baseline, sites: Sites, actions: SiteActions, read: 
     found = np.where(_read_for_a_type(baseline, asked_alone(sites, actions)), sites.of_node, found)
     found = np.where(_redistributed(baseline, sites, actions), sites.of_node, found)
     found = np.where(_viewed_by_left_out(baseline, sites, actions), sites.of_node, found)
-    found = np.where(baseline.read_by(casts_kept(baseline, sites, actions)), sites.of_node, found)
+    found = np.where(_read_by_kept(baseline, sites, actions), sites.of_node, found)
     found = np.where((found >= 0) & ~viewed & _casts_known(baseline, sites, actions), -1, found)
     given = _given(baseline, sites, actions)
     given[read] = False

@@ -151,7 +151,12 @@ class Asked:
 
     def is_inside(self, kernel: int) -> bool:
         """Stands in a recomputed cell, whether it runs again or not."""
-        return self.root[kernel] != NO_CELL or self._around(kernel) != NO_CELL
+        return self.root_of(kernel) != NO_CELL
+
+    def root_of(self, kernel: int) -> int:
+        """The recomputed cell in which a kernel stands, whether it runs again or not; -1 for none."""
+        root = int(self.root[kernel])
+        return root if root != NO_CELL else self._around(kernel)
 
     def is_recomputed(self, kernel: int) -> bool:
         """Belongs to a cell that is recomputed as a whole, whether it has a number there or not."""

@@ -138,7 +138,7 @@ class Moves:
     def _tie_readers(self, value: int, copied: int) -> None:
         readers = self._forward_readers(value)
         if len(readers) > 1 and not self._is_merged(value, readers):
-            readers = [self._first(value, readers)]
+            readers = self._given_with(self._first(value, readers), readers)
         readers = [one for one in readers if not self._is_in_cell(one)] or readers
         if len(readers) == 1:
             self._part_view(readers[0], value)
@@ -191,6 +191,19 @@ class Moves:
             return norms[0]
         known = self.asked.run.met_first(self.views.parted.get(value, value), readers)
         return max(readers, key=self._turn) if known == NO_NODE else known
+
+    def _given_with(self, reader: int, readers: Sequence[int]) -> list[int]:
+        """What reads a value as one: MindSpore hands it to the call of a recomputed cell, which is one reader."""
+        kernel = self._kernel(reader)
+        root = self.asked.root_of(kernel) if kernel >= 0 else NO_CELL
+        if root == NO_CELL:
+            return [reader]
+        layer = self.asked.prepared.baseline.layer_of(kernel)
+        return [one for one in readers if self._is_in(one, root, layer)]
+
+    def _is_in(self, node: int, root: int, layer: str) -> bool:
+        kernel = self._kernel(node)
+        return kernel >= 0 and self.asked.root_of(kernel) == root and self.asked.prepared.baseline.layer_of(kernel) == layer
 
     def _kernel(self, node: int) -> int:
         return self.asked.run.kernel_of.get(node, -1)
