@@ -202,8 +202,8 @@ class Moves:
         return [one for one in readers if self._is_in(one, root, layer)]
 
     def _is_in(self, node: int, root: int, layer: str) -> bool:
-        kernel = self._kernel(node)
-        return kernel >= 0 and self.asked.root_of(kernel) == root and self.asked.prepared.baseline.layer_of(kernel) == layer
+        kernel, asked = self._kernel(node), self.asked
+        return kernel >= 0 and asked.root_of(kernel) == root and asked.prepared.baseline.layer_of(kernel) == layer
 
     def _kernel(self, node: int) -> int:
         return self.asked.run.kernel_of.get(node, -1)
