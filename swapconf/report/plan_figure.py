@@ -82,18 +82,22 @@ def frontier_figure(frontier: Frontier, place: str) -> dict[str, Any]:
         "hovermode": "closest",
         "dragmode": "zoom",
         "hoverlabel": {"align": "left", "namelength": -1},
-        "shapes": [_line(budget)] if drawn else [],
-        "annotations": [_budget(frontier, budget, nearly_right=budget > (low + high) / 2)] if drawn else [],
+        "shapes": [budget_line(budget)] if drawn else [],
+        "annotations": [budget_words(frontier.budget_bytes, budget, nearly_right=budget > (low + high) / 2)]
+        if drawn
+        else [],
     }
     return {"place": place, "data": data, "layout": layout, "names": []}
 
 
-def _line(budget: float) -> dict[str, Any]:
+def budget_line(budget: float) -> dict[str, Any]:
+    """``budget``: in the unit of the axis."""
     line = {"width": 1.5, "dash": "dot"}
     return {"type": "line", "x0": budget, "x1": budget, "y0": 0, "y1": 1, "yref": "paper", "line": line}
 
 
-def _budget(frontier: Frontier, budget: float, *, nearly_right: bool) -> dict[str, Any]:
+def budget_words(budget_bytes: int, budget: float, *, nearly_right: bool) -> dict[str, Any]:
+    """What stands beside that line."""
     return {
         "x": budget,
         "y": 1,
@@ -102,7 +106,7 @@ def _budget(frontier: Frontier, budget: float, *, nearly_right: bool) -> dict[st
         "yanchor": "top",
         "xshift": -4 if nearly_right else 4,
         "showarrow": False,
-        "text": show(phrase("budget: {size}", size=show_bytes(frontier.budget_bytes))),
+        "text": show(phrase("budget: {size}", size=show_bytes(budget_bytes))),
     }
 
 
