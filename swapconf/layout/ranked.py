@@ -33,7 +33,8 @@ class Row:
         tightest_stage, left_bytes: The stage whose pool has least left, and how much; below zero where it does not fit.
         needed_bytes: The least budget of a card that it fits in.
         tokens_per_second: Of each card; None where the YAML does not tell the length of sequences.
-        more_us: By how much its step is longer than the best, with the range of that.
+        more_us: By how much its step is longer than the best, with the range of that; None for the best itself, and
+            where nothing fits.
     """
 
     layout: Layout
@@ -45,7 +46,7 @@ class Row:
     needed_bytes: int
     host_bytes: int
     tokens_per_second: float | None
-    more_us: tuple[float, float, float] = (0.0, 0.0, 0.0)
+    more_us: tuple[float, float, float] | None = None
 
     @property
     def is_as_it_is(self) -> bool:
@@ -60,7 +61,7 @@ class Row:
     @property
     def is_equal(self) -> bool:
         """Whether its difference to the best may be nothing."""
-        return self.more_us[1] <= 0 <= self.more_us[2]
+        return self.more_us is not None and self.more_us[1] <= 0 <= self.more_us[2]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -93,7 +93,7 @@ def _against_the_yaml(ranking: Ranking, best: Row) -> Iterator[str]:
         yield phrase("the YAML as it is does not fit: it needs {size}", size=show_bytes(row.needed_bytes))
         return
     step_us = best.parts.step_us
-    between, low, high = (value / step_us for value in row.more_us)
+    between, low, high = (value / step_us for value in row.more_us or (0.0, 0.0, 0.0))
     yield phrase(
         "the YAML as it is takes {change:+.1%} of that step more, {low:+.1%} to {high:+.1%}",
         change=between,
@@ -171,7 +171,7 @@ def _step(row: Row) -> str:
 
 
 def _more(row: Row) -> str:
-    if row.more_us == (0.0, 0.0, 0.0):
+    if row.more_us is None:
         return ""
     best_us = row.parts.step_us - row.more_us[0]
     share = row.more_us[0] / best_us if best_us else 0.0
@@ -270,7 +270,7 @@ def as_record(ranking: Ranking, text: str, most: int, slower_link: float) -> dic
 
 def _row_record(row: Row) -> dict[str, Any]:
     low, high = row.parts.range_us
-    between, least, most = row.more_us
+    between, least, most = row.more_us or (0.0, 0.0, 0.0)
     return {
         **record(_COLUMNS, row),
         "keys": layout_record(row.layout),
