@@ -64,7 +64,7 @@ def laid_out(
     from swapconf.layout.runs import RunSettings
     from swapconf.layout.search import Limit, Search
     from swapconf.plan.runs import LEVEL
-    from swapconf.report.layout_text import beforehand
+    from swapconf.report.layout_text import beforehand, so_far
 
     budget, on = asked.in_bytes(), machine.load()  # these before dry runs that would be for nothing
     own, wish = layout_of(study), wishes(wanted.fix, wanted.vary)
@@ -97,6 +97,7 @@ def laid_out(
             usable_bytes=budget.card_bytes, matrix_tflops=on.hardware.value("matrix_tflops"), runs=wanted.most_runs
         ),
         refused=refused,
+        told=lambda found: say(so_far(found), err=True),
     )
     result = search.run()
     usable = next((item.judge.limits.usable_bytes for item in world.planned.values()), budget.card_bytes)

@@ -24,7 +24,7 @@ from swapconf.words.phrases import phrase
 if TYPE_CHECKING:
     from swapconf.study.study import Study
 
-EXIT_IMPOSSIBLE = 3
+EXIT_IMPOSSIBLE, EXIT_INTERRUPTED = 3, 130
 
 
 @click.command(cls=Command)
@@ -195,6 +195,8 @@ def _write(file: str, laid: Laid, write: bool) -> None:
 
 
 def _code(laid: Laid) -> int:
+    if not laid.ranking.rows:
+        return EXIT_INTERRUPTED if laid.ranking.found.is_interrupted else EXIT_ERRORS
     if laid.ranking.best is None:
         return EXIT_IMPOSSIBLE
     return EXIT_ERRORS if laid.is_refuted else 0

@@ -74,7 +74,7 @@ class Fate(Enum):
     COMPUTES = mark("their compute alone takes longer than the best step")
     FLOOR = mark("even without swap and recompute their step is longer than the best")
     COARSE = mark("their best coarse plan is slower, and they were not planned in full")
-    NOT_RUN = mark("not run, as the number of dry runs was reached")
+    NOT_RUN = mark("not run, as the number of dry runs was reached or the search ended")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -134,11 +134,15 @@ class Search:
     _ran: int = 0
 
     def run(self) -> Found:
-        """An interrupt ends it with what is known."""
+        """An interrupt ends the runs, and the best of what was run is planned; another one ends that, too."""
         self._refuse(self.refused)
+        interrupted, most = False, self.limit.plans
         try:
             self._run_all()
-            interrupted = self._plan_all()
+        except KeyboardInterrupt:
+            interrupted, most = True, 1
+        try:
+            interrupted = self._plan_all(most) or interrupted
         except KeyboardInterrupt:
             interrupted = True
         return self._found(interrupted=interrupted)
@@ -216,11 +220,11 @@ class Search:
 
     # --- which are planned --------------------------------------------------------------------------------------------
 
-    def _plan_all(self) -> bool:
-        """Whether it was interrupted."""
+    def _plan_all(self, most: int) -> bool:
+        """Whether it was interrupted. ``most``: layouts beside the YAML's own."""
         if self.own in self._tried and self._plan(self.own):
             return True
-        for _ in range(self.limit.plans):
+        for _ in range(most):
             left = [item for item in self._open() if item.floor_us < self.best_planned_us]
             left = left or [item for item in self._open() if item.floor_us <= self.best_planned_us * (1 + NEAR)]
             if not left:
@@ -253,6 +257,9 @@ class Search:
         return final.is_interrupted
 
     def _found(self, *, interrupted: bool = False) -> Found:
+        if interrupted:
+            unknown = [layout for layout in self.layouts if layout not in self._tried and layout not in self._lost]
+            self._lost.update((layout, Lost(layout=layout, fate=Fate.NOT_RUN)) for layout in unknown)
         return Found(
             finals=_ordered(self._finals.values()),
             lost=tuple(self._lost.values()),

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import inf, isfinite
 from typing import Any
 
 from swapconf.layout.layout import Layout
 from swapconf.layout.ranked import LostGroup, Ranking, Row
-from swapconf.layout.search import Fate
+from swapconf.layout.search import Fate, Found
 from swapconf.layout.written import offset
 from swapconf.plan.planned import Planned, Verdict
 from swapconf.report import plan_text, plan_told
@@ -16,6 +17,8 @@ from swapconf.words.columns import Column, PrintedTable, count, record, size, ta
 from swapconf.words.phrases import joined, phrase, plural, show
 from swapconf.words.units import show_bytes, show_range
 
+ENDED_BEFORE = phrase("the search was ended before a layout was planned; a second start goes on with what was run")
+NOTHING_RAN = phrase("no layout could be run; why is told below")
 _MOST_WORDS = 3
 
 
@@ -44,20 +47,33 @@ def time_left(ranks: int, seconds: float, children: int) -> str:
     )
 
 
+def so_far(found: Found) -> str:
+    """How far a search is."""
+    told = phrase(
+        "{tried}, {planned} planned",
+        tried=plural(len(found.tried), "{count} layout was run", "{count} layouts were run"),
+        planned=len(found.finals),
+    )
+    known = [(item.cost_us, item.layout.name) for item in found.finals]
+    known += [(item.coarse_us, item.layout.name) for item in found.tried]
+    us, name = min(known, default=(inf, ""))
+    if not isfinite(us):
+        return told
+    return phrase("{told}; best so far: {layout}, a step of {step:.3f} ms", told=told, layout=name, step=us / 1000)
+
+
 def verdict_lines(ranking: Ranking, slower_link: float) -> Iterator[str]:
     """What the search comes to."""
     best = ranking.best
+    if not ranking.rows:
+        yield ENDED_BEFORE if ranking.found.is_interrupted else NOTHING_RAN
+        return
     if best is None:
         yield phrase(
-            "no layout that was tried fits in {budget}{lowest}",
+            "no layout that was tried fits in {budget}; the lowest needs {size}: {layout}",
             budget=show_bytes(ranking.usable_bytes),
-            lowest=phrase(
-                "; the lowest needs {size}: {layout}",
-                size=show_bytes(min(row.needed_bytes for row in ranking.rows)),
-                layout=min(ranking.rows, key=lambda row: row.needed_bytes).layout.name,
-            )
-            if ranking.rows
-            else "",
+            size=show_bytes(min(row.needed_bytes for row in ranking.rows)),
+            layout=min(ranking.rows, key=lambda row: row.needed_bytes).layout.name,
         )
     else:
         low, high = best.parts.range_us

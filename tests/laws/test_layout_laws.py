@@ -159,10 +159,14 @@ def test_an_interrupt_leaves_what_was_found_until_then() -> None:
                 raise KeyboardInterrupt
             return super().run(wanted)
 
-    answer = found(Interrupted(1, 6_000_000))
+    world = Interrupted(1, 6_000_000)
+    answer = found(world)
     assert answer.is_interrupted
     assert answer.tried
-    assert not answer.finals
+    assert world.planned[0] == OWN  # what was run until then is planned
+    assert len(world.planned) <= 2
+    assert answer.finals[0].cost_us <= min(item.coarse_us for item in answer.tried)
+    assert any(item.fate is Fate.NOT_RUN for item in answer.lost)
 
 
 def test_layers_dealt_otherwise_that_promise_more_are_run_and_planned_too() -> None:
