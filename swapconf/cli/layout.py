@@ -16,8 +16,9 @@ from swapconf.cli.complete import FILE
 from swapconf.cli.help import Command
 from swapconf.cli.laying_out import Laid, LayoutOptions, confirmed, laid_out
 from swapconf.cli.machine import MachineOptions, machine_options, print_assumed
-from swapconf.cli.numbers import MOST_CARDS, Number
+from swapconf.cli.numbers import MOST_CARDS
 from swapconf.cli.outputs import html_option
+from swapconf.cli.plan_options import budget_options, judging_options
 from swapconf.cli.planning import PlanOptions
 from swapconf.words.phrases import phrase
 
@@ -30,11 +31,7 @@ EXIT_IMPOSSIBLE, EXIT_INTERRUPTED = 3, 130
 @click.command(cls=Command)
 @click.argument("file", metavar="YAML", type=FILE)
 @click.option("--cards", required=True, type=click.IntRange(1, MOST_CARDS), metavar="N", help="Cards of the training.")
-@click.option("--budget", required=True, metavar="58GB", help="What each card may hold, as for `swapconf plan`.")
-@click.option("--host-budget", metavar="200GB", help="What each host may pin for copies (default: no limit).")
-@click.option(
-    "--beside", metavar="4GB", help="What a card holds beside MindSpore's pool, as for `swapconf plan`; in --budget."
-)
+@budget_options
 @click.option(
     "--fix", multiple=True, metavar="KEY", help="Leave a key as it is, such as model_parallel or offset; repeatable."
 )
@@ -55,23 +52,7 @@ EXIT_IMPOSSIBLE, EXIT_INTERRUPTED = 3, 130
     help="Ranks to dry-run at most.",
 )
 @machine_options("generic", cann=True)
-@click.option(
-    "--slower-link",
-    type=Number(0.0, 0.9),
-    default=0.3,
-    show_default=True,
-    metavar="SHARE",
-    help="Layouts are judged with a host link that is slower by this share, as in `swapconf plan`.",
-)
-@click.option("--max-entries", type=click.IntRange(1, 64), default=6, show_default=True, help="Entries of the YAML.")
-@click.option(
-    "--effort",
-    type=Number(0.05, 100),
-    default=1.0,
-    show_default=True,
-    metavar="FACTOR",
-    help="How many plans are tried for the best layouts, as a factor of the usual number.",
-)
+@judging_options
 @set_option
 @register_option
 @html_option("memory against step time, a point a layout")

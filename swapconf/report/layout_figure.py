@@ -8,7 +8,7 @@ from typing import Any
 
 from swapconf.layout.ranked import Row
 from swapconf.report.layout_text import strategy
-from swapconf.report.plan_figure import CHOSEN, PLANS, SIMPLE, budget_line, budget_words
+from swapconf.report.plan_figure import CHOSEN, PLANS, SIMPLE, axes
 from swapconf.words.phrases import phrase, show
 from swapconf.words.units import axis_unit, show_bytes, show_range
 
@@ -56,38 +56,10 @@ def layout_figure(rows: Sequence[Row], best: Row | None, budget_bytes: int, plac
         trace(show(phrase("the best")), CHOSEN, [one for one in numbered if one[1] is best], "star", 17),
     ]
     low, high = (edge(row.needed_bytes for row in rows) / size for edge in (min, max))
-    budget = budget_bytes / size
+    upwards = {"title": {"text": show(phrase("a step"))}, "ticksuffix": " ms", "rangemode": "tozero", "zeroline": False}
     room = max(_ROOM * (high - low), 0.02 * high)
-    drawn = low - room <= budget <= high + room
-    return {
-        "place": place,
-        "data": data,
-        "layout": {
-            "xaxis": {
-                "title": {"text": show(phrase("memory that a card needs")), "standoff": 6},
-                "ticksuffix": f" {unit}",
-                "range": [low - room, high + room],
-                "zeroline": False,
-            },
-            "yaxis": {
-                "title": {"text": show(phrase("a step"))},
-                "ticksuffix": " ms",
-                "rangemode": "tozero",
-                "zeroline": False,
-            },
-            "margin": {"l": 76, "r": 14, "t": 30, "b": 46},
-            "height": 460,
-            "showlegend": False,
-            "hovermode": "closest",
-            "dragmode": "zoom",
-            "hoverlabel": {"align": "left", "namelength": -1},
-            "shapes": [budget_line(budget)] if drawn else [],
-            "annotations": [budget_words(budget_bytes, budget, nearly_right=budget > (low + high) / 2)]
-            if drawn
-            else [],
-        },
-        "names": [],
-    }
+    layout = axes((low, high), room, unit, budget_bytes, budget_bytes / size, upwards)
+    return {"place": place, "data": data, "layout": layout, "names": []}
 
 
 def _told(row: Row) -> str:
