@@ -9,8 +9,9 @@ from swapconf.layout.coarse import coarse
 from swapconf.layout.facts import facts_of
 from swapconf.layout.layout import Layout
 from swapconf.plan import simple
-from swapconf.plan.modes import KEEP, RECOMPUTED, uniform
+from swapconf.plan.modes import KEEP, RECOMPUTED, Mode, uniform
 from swapconf.timing import hardware
+from swapconf.timing.parts import HIDDEN_MOST
 from tests.unit.planning import real_judge
 
 LAYOUT = Layout(data=2, tensors=4, stages=1, batch=1, micro_batches=2, deal=((2,),))
@@ -62,3 +63,17 @@ def test_stages_wait_for_those_before_them() -> None:
     assert least_us(staged, [facts], TFLOPS) == pytest.approx((4 + 1) * facts.micro_us)
     uneven = Layout(data=1, tensors=4, stages=2, batch=1, micro_batches=4, deal=((3, 1),))
     assert least_us(uneven, [facts], TFLOPS) == pytest.approx(4 * 3 * facts.micro_us)
+
+
+@pytest.mark.parametrize("mode", [KEEP, RECOMPUTED])
+def test_the_parts_of_a_step_add_up_to_it_and_its_range_is_around_it(mode: Mode) -> None:
+    judge = real_judge()
+    plan = uniform(mode, judge.network)
+    found = judge.parts(plan)
+    assert found.step_us == pytest.approx(judge.evaluation(plan).step_us)
+    assert float(found.of_group_us.sum()) == pytest.approx(found.step_us)
+    assert 0 < found.gradients_us <= found.collectives_us
+    assert found.collectives_us + found.copies_us == pytest.approx(max(judge.waits(plan).stall_us))
+    low, high = found.range_us
+    assert low < found.step_us < high
+    assert found.step_us - low >= HIDDEN_MOST * found.gradients_us
