@@ -82,12 +82,13 @@ def laid_out(
     may_deal = Degree.OFFSET not in wish.fixed
     found = layouts(own, wanted.cards, wish)
     here = own if own.cards == wanted.cards else None
-    told = _Told(runs, min(wanted.most_runs, sum(layout.stages for layout in found)))
+    told = _Told(runs)
     world = Judged(study, changes, settings, told, judge, effort=asked.effort, may_deal=may_deal)
     refused = world.checked(list(dict.fromkeys([*found, *([here] if here is not None else [])])))
     trainable = [layout for layout in found if layout in world.candidates]
     if not trainable:
         raise ValueError(_none(wanted.cards, [item.why for item in refused]))
+    told.left = min(wanted.most_runs, sum(layout.stages for layout in world.candidates))
     say(beforehand(list(world.candidates), wanted.most_runs), err=True)
     search = Search(
         world=world,
@@ -116,22 +117,22 @@ def _none(cards: int, why: Sequence[str]) -> str:
 
 
 class _Told:
-    """Runs dry runs; says beforehand how many there may be, and, as soon as one is known, about how long they take."""
+    """Runs dry runs, and says as soon as one is known about how long the others take. ``left``: ranks, at most."""
 
-    def __init__(self, runs: RunOptions, most: int) -> None:
-        self._runs, self._left, self._has_told = runs, most, False
+    def __init__(self, runs: RunOptions) -> None:
+        self._runs, self.left, self._has_told = runs, 0, False
 
     def __call__(self, orders: Sequence[RankOrder]) -> Reports:
         from swapconf.dryrun import capacity
         from swapconf.report.layout_text import time_left
 
         found = reports(orders, self._runs, phrase("dry run"))
-        self._left -= len(orders)
+        self.left -= len(orders)
         took = [seconds for item in found.values() if (seconds := item.get("seconds"))]
-        if took and not self._has_told and self._left > 0:
+        if took and not self._has_told and self.left > 0:
             self._has_told = True
             children = capacity.jobs_at_once(orders[:1], self._runs.jobs)
-            say(time_left(self._left, sum(took) / len(took), children), err=True)
+            say(time_left(self.left, sum(took) / len(took), children), err=True)
         return found
 
 
