@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 
+from swapconf.cli.cluster import cards_told
 from swapconf.cli.common import as_one, say
 from swapconf.cli.complete import hardware_profiles
 from swapconf.cli.numbers import MOST_CARDS, Number
@@ -29,7 +30,7 @@ class MachineOptions:
 
     profile: the card, a name or a file; None for none, and no times.
     measured: the profiler's folder of a real run.
-    cards_per_host: how many cards of a host copy at once.
+    cards_per_host: how many cards of a host copy at once; where it is told, hosts have so many for groups, too.
     host_bandwidth: 10^9 bytes a second in one direction that they share; None for no limit but the card's link.
     cann: the release whose rules tell the workspace of kernels; "" for the newest.
     """
@@ -47,8 +48,12 @@ class MachineOptions:
         from swapconf.timing.cost import Host, Machine
 
         assert self.profile is not None
+        card, context = hardware.load(self.profile), click.get_current_context(silent=True)
+        told = cards_told(context, self.cards_per_host) if context is not None else None
+        if told is not None:
+            card = card.having("cards_per_host", told, "--cards-per-host")
         return Machine(
-            hardware=hardware.load(self.profile),
+            hardware=card,
             measured=profiler_folder.read(self.measured) if self.measured else None,
             host=Host(cards=self.cards_per_host, bandwidth_gbps=self.host_bandwidth or float("inf")),
             cann=self.cann,
@@ -94,7 +99,8 @@ def machine_options(default: str | None, *, cann: bool = False) -> Callable[[F],
             default=1,
             show_default=True,
             metavar="N",
-            help="How many cards of a host copy at once.",
+            help="How many cards a host has: they copy at once, and larger groups go over the network. Without it one "
+            "copies, and groups are those of hosts as --hardware tells them.",
         ),
         click.option(
             "--host-bandwidth",

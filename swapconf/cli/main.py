@@ -22,7 +22,7 @@ SECTIONS = {
     mark("Read a YAML:"): ("check", "explain", "migrate", "rules", "families"),
     mark("Run it without a card:"): ("dryrun", "compare"),
     mark("Study the trace of a dry run:"): ("memory", "whatif", "fragmentation", "timeline", "calibrate"),
-    mark("Choose:"): ("plan",),
+    mark("Choose:"): ("plan", "layout"),
     mark("Train:"): ("run", "register_path", "verify", "oom"),
     mark("Set up the editor and the shell:"): ("schema", "modeline", "completion"),
 }

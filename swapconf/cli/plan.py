@@ -15,8 +15,8 @@ from swapconf.cli.common import EXIT_ERRORS, as_one, format_option, go_on, regis
 from swapconf.cli.complete import FILE
 from swapconf.cli.help import Command
 from swapconf.cli.machine import MachineOptions, known_line, machine_options, print_assumed
-from swapconf.cli.numbers import Number
 from swapconf.cli.outputs import html_option
+from swapconf.cli.plan_options import budget_options, judging_options
 from swapconf.cli.planning import Made, PlanOptions, judge_of_yaml, planned
 from swapconf.words.phrases import phrase
 
@@ -27,19 +27,11 @@ if TYPE_CHECKING:
     from swapconf.study.study import Study
 
 EXIT_IMPOSSIBLE = 3
-_MOST_EFFORT = 100
 
 
 @click.command(cls=Command)
 @click.argument("file", metavar="YAML", type=FILE)
-@click.option("--budget", required=True, metavar="54GB", help="What each card may hold.")
-@click.option("--host-budget", metavar="200GB", help="What each host may pin for copies (default: no limit).")
-@click.option(
-    "--beside",
-    metavar="4GB",
-    help="What a card holds beside MindSpore's pool: driver, communication buffers. It counts in --budget. (default: "
-    "what it holds at most, as far as --budget reaches into that.)",
-)
+@budget_options
 @click.option(
     "--from",
     "baseline",
@@ -48,23 +40,7 @@ _MOST_EFFORT = 100
     help="Plan from the traces in DIR, of a run without swap and recompute, instead of making them.",
 )
 @machine_options("generic", cann=True)
-@click.option(
-    "--slower-link",
-    type=Number(0.0, 0.9),
-    default=0.3,
-    show_default=True,
-    metavar="SHARE",
-    help="Plans are judged with a host link that is slower by this share, because figures of cards are estimates.",
-)
-@click.option("--max-entries", type=click.IntRange(1, 64), default=6, show_default=True, help="Entries of the YAML.")
-@click.option(
-    "--effort",
-    type=Number(0.05, _MOST_EFFORT),
-    default=1.0,
-    show_default=True,
-    metavar="FACTOR",
-    help="How many plans are tried, as a factor of the usual number.",
-)
+@judging_options
 @set_option
 @register_option
 @click.option("--frontier", is_flag=True, help="Also tell what each memory costs in time.")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from swapconf.cli.children import Children
 from swapconf.cli.cluster import cards_told
 from swapconf.cli.common import go_on, print_findings, say, stop
 from swapconf.cli.machine import MachineOptions
+from swapconf.cli.plan_runs import dry_run
 from swapconf.cli.progress import counted
 from swapconf.words.phrases import phrase
 from swapconf.words.units import parse_bytes
@@ -102,22 +101,30 @@ def judge_of_yaml(
     baseline: Path | None,
     options: MachineOptions,
 ) -> Judge:
-    from swapconf.dryrun.cluster import CARDS
-    from swapconf.memory.allocators import default_policy
-    from swapconf.plan.judge import judge_of
     from swapconf.plan.runs import trace_folders
     from swapconf.whatif.question import network_asked
 
-    budget = asked.in_bytes()  # these before dry runs that would be for nothing
-    machine = options.load()
+    asked.in_bytes()  # these before dry runs that would be for nothing
+    options.load()
     if baseline is None:
         stop(_no_dry_run(study, runs))
     network_asked(study)
+    folders = trace_folders(baseline) if baseline is not None else baselines(study, changes, runs)
+    return judge_of_traces(study, folders, asked, options)
+
+
+def judge_of_traces(study: Study, folders: Sequence[Path], asked: PlanOptions, options: MachineOptions) -> Judge:
+    """The judge of one layout, from its traces without swap and recompute."""
+    from swapconf.dryrun.cluster import CARDS
+    from swapconf.memory.allocators import default_policy
+    from swapconf.plan.judge import judge_of
+
+    machine = options.load()
     found = judge_of(
         study,
-        trace_folders(baseline) if baseline is not None else baselines(study, changes, runs),
+        folders,
         machine,
-        budget,
+        asked.in_bytes(),
         slower_link=asked.slower_link,
         max_entries=asked.max_entries,
         cards_per_host=cards_told(click.get_current_context(), options.cards_per_host) or CARDS,
@@ -153,39 +160,11 @@ def baselines(study: Study, changes: Sequence[str], runs: RunOptions) -> list[Pa
     plain = study_for_run(document, os.environ)
     go_on(plain, study.findings)
     place = dry_runs.place_of_baselines(document, runs.keep)
-    found = dry_runs.traces_of(_run(plain, place, runs, phrase("baseline")))
+    found = dry_runs.traces_of(dry_run(plain, place, runs, phrase("baseline")))
     if is_turned_by_swap(plain.config, plain.versions):
         turned = study_for_run(dry_runs.without_strategy(study.document.file, changes, NOTHING_SWAPPED), os.environ)
-        dry_runs.traces_of(_run(turned, place / SWAP_ON, runs, phrase("baseline")))
+        dry_runs.traces_of(dry_run(turned, place / SWAP_ON, runs, phrase("baseline")))
     return found
-
-
-def _run(study: Study, keep: Path, runs: RunOptions, title: str, ranks: Sequence[int] = ()) -> list[StageRun]:
-    """``ranks`` of a config dry-run, or one of every stage, with their traces in ``keep``."""
-    from swapconf.dryrun import capacity, fan_out
-    from swapconf.dryrun.environment import prepare
-    from swapconf.plan import runs as dry_runs
-
-    if lacking := fan_out.missing(runs.dask):
-        raise click.ClickException(lacking)
-    prepare(sys.executable, os.environ, 1)  # once, before the children, so that the shim is built once
-    orders = dry_runs.orders(
-        study.document,
-        study,
-        keep,
-        fold=runs.fold,
-        timeout_seconds=runs.timeout,
-        ranks=ranks,
-        register_path=runs.register_path or "",
-    )
-    with Children(len(orders), title) as progress:
-        return dry_runs.run(
-            [replace(order, board=progress.board) for order in orders],
-            capacity.jobs_at_once(orders, runs.jobs),
-            reuse=not runs.no_cache,
-            dask=runs.dask,
-            progress=progress.step,
-        )
 
 
 # --- from judge to text -----------------------------------------------------------------------------------------------
@@ -360,4 +339,4 @@ def run_plan(
     written = study_for_run(document, os.environ)
     go_on(written, study.findings)
     with tempfile.TemporaryDirectory(prefix="swapconf-plan-", ignore_cleanup_errors=True) as folder:
-        return _run(written, Path(folder), runs, phrase("plan"), ranks)
+        return dry_run(written, Path(folder), runs, phrase("plan"), ranks)

@@ -25,6 +25,11 @@ def dry_run_all(orders: Sequence[RankOrder], jobs: int, dask: str | None = None)
 
     Raises ImportError where joblib, or Dask for an address, is not installed.
     """
+    return (report for _, report in dry_run_each(orders, jobs, dask))
+
+
+def dry_run_each(orders: Sequence[RankOrder], jobs: int, dask: str | None = None) -> Iterator[tuple[int, RankReport]]:
+    """The same with the place of its order: several can be of one rank of one file, under other changes of it."""
     import joblib
 
     # ranks of one stage fold alike, so the question is put once for each stage of a document
@@ -32,20 +37,20 @@ def dry_run_all(orders: Sequence[RankOrder], jobs: int, dask: str | None = None)
     each = min(jobs, _SIDE_BY_SIDE) if any(map(foldable, distinct.values())) else 1
     orders = [replace(order, children=each) for order in orders]
     if dask is not None:
-        yield from _on_dask([joblib.delayed(dry_run)(order) for order in orders], dask)
+        yield from enumerate(_on_dask([joblib.delayed(dry_run)(order) for order in orders], dask))
         return
     # batches of one, so that a report does not wait for the next one
     with joblib.parallel_config(backend="loky", inner_max_num_threads=1, n_jobs=max(1, min(jobs // each, len(orders)))):
         yield from joblib.Parallel(return_as="generator_unordered", batch_size=1)(
-            joblib.delayed(_dry_run_in_worker)(order) for order in orders
+            joblib.delayed(_dry_run_in_worker)(place, order) for place, order in enumerate(orders)
         )
 
 
-def _dry_run_in_worker(order: RankOrder) -> RankReport:
+def _dry_run_in_worker(place: int, order: RankOrder) -> tuple[int, RankReport]:
     """Ends this process, and with it its child, when whoever asked is killed: the pool itself would run on."""
     if not any(thread.name == _WATCH for thread in threading.enumerate()):
         threading.Thread(target=_end_without, args=(os.getppid(),), name=_WATCH, daemon=True).start()
-    return dry_run(order)
+    return place, dry_run(order)
 
 
 def _end_without(parent: int) -> None:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from swapconf.dryrun import fan_out
 from swapconf.dryrun.adapted import adapted, digests
@@ -20,6 +20,8 @@ from swapconf.words.phrases import Phrase, phrase
 # a rank that does not fit has run its step all the same, on a simulated device
 _HAVE_FIGURES = (RankOutcome.COMPLETED.value, RankOutcome.DOES_NOT_FIT.value)
 
+Reports: TypeAlias = "dict[tuple[Path, int], Mapping[str, Any]]"  # by folder and rank
+
 
 def reports_of(
     orders: Sequence[RankOrder],
@@ -28,10 +30,10 @@ def reports_of(
     reuse: bool = False,
     dask: str | None = None,
     progress: Callable[[], None] = lambda: None,
-) -> dict[tuple[Path, int], Mapping[str, Any]]:
+) -> Reports:
     """By folder and rank what became of orders that keep their traces. ``reuse``: take a kept run with the same
     settings and versions for a new one. ``progress``: called after each new run."""
-    known: dict[tuple[Path, int], Mapping[str, Any]] = {}
+    known: Reports = {}
     waiting = []
     for order in orders:
         kept = _kept(order) if reuse else {}
@@ -39,9 +41,8 @@ def reports_of(
             known[_key(order)] = kept
         else:
             waiting.append(order)
-    by_name = {(order.document.file, order.rank): order for order in waiting}
-    for report in fan_out.dry_run_all(waiting, jobs, dask) if waiting else ():
-        known[_key(by_name[report.file, report.rank])] = as_record(report)
+    for place, report in fan_out.dry_run_each(waiting, jobs, dask) if waiting else ():
+        known[_key(waiting[place])] = as_record(report)
         progress()
     return known
 

@@ -23,6 +23,7 @@ from swapconf.plan.refused import Refused
 from swapconf.study.own_model import as_run
 from swapconf.study.study import Study
 from swapconf.timing.cost import Known, Machine
+from swapconf.timing.parts import StepParts
 from swapconf.whatif.evaluate import Evaluator
 from swapconf.whatif.evaluation import Evaluation, Waits
 from swapconf.whatif.way import Way
@@ -169,6 +170,10 @@ class Judge:
     def nominal(self, plan: Plan) -> Known:
         """The step with the link as told, and its range."""
         return self.evaluator.step(*self._asked(plan), NOMINAL)
+
+    def parts(self, plan: Plan) -> StepParts:
+        """What the step with the slower link is made of."""
+        return self.evaluator.parts(*self._asked(plan), SLOWER)
 
     def waits(self, plan: Plan) -> Waits:
         """Of the step with the slower link."""

@@ -13,7 +13,7 @@ from swapconf.config.config import Dialect
 from swapconf.config.dialects import RECOMPUTES, is_pynative_section
 from swapconf.config.nodes import Document, Node
 from swapconf.config.overrides import of_file
-from swapconf.dryrun.kept_runs import reports_of, without_trace
+from swapconf.dryrun.kept_runs import Reports, reports_of, without_trace
 from swapconf.dryrun.outcome import RankOutcome
 from swapconf.dryrun.rank_order import RankOrder, cluster_of
 from swapconf.files import cache_folder
@@ -125,7 +125,11 @@ def run(
     progress: Callable[[], None] = lambda: None,
 ) -> list[StageRun]:
     """All stages. Raises NoRun where one did not complete."""
-    known = reports_of(asked, jobs, reuse=reuse, dask=dask, progress=progress)
+    return stage_runs(asked, reports_of(asked, jobs, reuse=reuse, dask=dask, progress=progress))
+
+
+def stage_runs(asked: Sequence[RankOrder], known: Reports) -> list[StageRun]:
+    """What became of these orders. ``known``: by folder and rank. Raises NoRun as above."""
     failed, crashed, found = [], [], []
     for order in asked:
         assert order.keep is not None
@@ -150,7 +154,7 @@ def run(
             )
         )
     if failed:
-        raise NoRun(joined("; ", failed), crashed)
+        raise NoRun(joined("; ", dict.fromkeys(failed)), crashed)
     return found
 
 

@@ -22,9 +22,9 @@ SAME = mark("one mode for all layers")
 def fixed(judge: Judge) -> dict[str, Plan]:
     """Those that do not depend on the budget, by name."""
     found = {NONE: uniform(KEEP, judge.network), FULL: uniform(RECOMPUTED, judge.network)}
-    flash = _flash(judge)
-    if flash is not None:
-        found[DEFAULT_SWAP] = uniform(frozenset({flash}), judge.network)
+    atom = flash(judge)
+    if atom is not None:
+        found[DEFAULT_SWAP] = uniform(frozenset({atom}), judge.network)
     return found
 
 
@@ -48,7 +48,8 @@ def _first_layers(judge: Judge, mode: Mode) -> Plan:
     return found
 
 
-def _flash(judge: Judge) -> Atom | None:
+def flash(judge: Judge) -> Atom | None:
+    """What the default swap swaps; None where the layers have no flash attention."""
     for template in judge.network.templates:
         for operator in template.primitives:
             if operator.type == "FlashAttentionScore":

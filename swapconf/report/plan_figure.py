@@ -61,31 +61,46 @@ def frontier_figure(frontier: Frontier, place: str) -> dict[str, Any]:
         ),
         trace(show(phrase("the plan")), CHOSEN, count, [frontier.chosen], marker={"symbol": "star", "size": 17}),
     ]
-    budget = frontier.budget_bytes / size
+    layout = axes(
+        (low, high),
+        room,
+        unit,
+        frontier.budget_bytes,
+        frontier.budget_bytes / size,
+        {
+            "title": {"text": show(phrase("longer step"))},
+            "ticksuffix": " %",
+            "range": [-_ROOM * top, (1 + _ROOM) * top],
+            "zeroline": False,
+        },
+    )
+    return {"place": place, "data": data, "layout": layout, "names": []}
+
+
+def axes(
+    ends: tuple[float, float], room: float, unit: str, budget_bytes: int, budget: float, upwards: dict[str, Any]
+) -> dict[str, Any]:
+    """Memory of a card to the right, with the budget where that is near. ``ends``: of what is drawn, ``budget``: both
+    in the unit of the axis; ``upwards``: the other axis."""
+    low, high = ends
     drawn = low - room <= budget <= high + room
-    layout: dict[str, Any] = {
+    return {
         "xaxis": {
             "title": {"text": show(phrase("memory that a card needs")), "standoff": 6},
             "ticksuffix": f" {unit}",
             "range": [low - room, high + room],
             "zeroline": False,
         },
-        "yaxis": {
-            "title": {"text": show(phrase("longer step"))},
-            "ticksuffix": " %",
-            "range": [-_ROOM * top, (1 + _ROOM) * top],
-            "zeroline": False,
-        },
+        "yaxis": upwards,
         "margin": {"l": 76, "r": 14, "t": 30, "b": 46},
         "height": 460,
         "showlegend": False,
         "hovermode": "closest",
         "dragmode": "zoom",
         "hoverlabel": {"align": "left", "namelength": -1},
-        "shapes": [_line(budget)] if drawn else [],
-        "annotations": [_budget(frontier, budget, nearly_right=budget > (low + high) / 2)] if drawn else [],
+        "shapes": [_line(budget)] * drawn,
+        "annotations": [_budget(budget_bytes, budget, nearly_right=budget > (low + high) / 2)] * drawn,
     }
-    return {"place": place, "data": data, "layout": layout, "names": []}
 
 
 def _line(budget: float) -> dict[str, Any]:
@@ -93,7 +108,7 @@ def _line(budget: float) -> dict[str, Any]:
     return {"type": "line", "x0": budget, "x1": budget, "y0": 0, "y1": 1, "yref": "paper", "line": line}
 
 
-def _budget(frontier: Frontier, budget: float, *, nearly_right: bool) -> dict[str, Any]:
+def _budget(budget_bytes: int, budget: float, *, nearly_right: bool) -> dict[str, Any]:
     return {
         "x": budget,
         "y": 1,
@@ -102,7 +117,7 @@ def _budget(frontier: Frontier, budget: float, *, nearly_right: bool) -> dict[st
         "yanchor": "top",
         "xshift": -4 if nearly_right else 4,
         "showarrow": False,
-        "text": show(phrase("budget: {size}", size=show_bytes(frontier.budget_bytes))),
+        "text": show(phrase("budget: {size}", size=show_bytes(budget_bytes))),
     }
 
 

@@ -44,9 +44,7 @@ def verdict_lines(planned: Planned, study: Study) -> Iterator[str]:
         )
     else:
         yield phrase(
-            "planned for {budget}: {entries}",
-            budget=show_bytes(limits.usable_bytes),
-            entries=joined("; ", (_in_words(planned.chosen, atom) for atom in planned.chosen.entries)),
+            "planned for {budget}: {entries}", budget=show_bytes(limits.usable_bytes), entries=in_words(planned)
         )
     if (cost := _cost_of_ranges(planned)) > _NOTICED:
         yield plan_told.regular_line(*_ranges_told(planned), cost)
@@ -288,6 +286,11 @@ def as_record(
 
 def _prefetch(atom: Atom) -> int | None:
     return atom.prefetch if atom.kind == "swap" else None
+
+
+def in_words(planned: Planned) -> str:
+    """What a plan asks for; "" for nothing."""
+    return joined("; ", (_in_words(planned.chosen, atom) for atom in planned.chosen.entries))
 
 
 def _in_words(chosen: Scored, atom: Atom) -> str:

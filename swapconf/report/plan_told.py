@@ -166,10 +166,10 @@ def yes_no(is_so: bool) -> str:
 
 CONFIRMED: tuple[Column[ConfirmedRank], ...] = (
     count(phrase("rank"), lambda item: item.rank, "rank"),
-    size(phrase("used peak, predicted"), lambda item: item.predicted_used_bytes),
+    size(phrase("used peak, predicted"), lambda item: item.predicted_used_bytes, "predicted_used_peak_bytes"),
     size(phrase("true"), lambda item: item.used_bytes, "used_peak_bytes"),
     Column(title=phrase("off by"), shown=lambda item: f"{100 * item.error:+.3f}%"),
-    size(phrase("with fragments, predicted"), lambda item: item.predicted_pool_bytes),
+    size(phrase("with fragments, predicted"), lambda item: item.predicted_pool_bytes, "predicted_with_fragments_bytes"),
     size(phrase("true"), lambda item: item.pool_bytes if item.is_placed else None, "with_fragments_peak_bytes"),
     Column(
         title=phrase("fits"),

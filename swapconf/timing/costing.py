@@ -85,11 +85,24 @@ def copies(tensors: Sequence[Tensor], to_host: bool) -> Workload:
 
 def operations(load: Workload) -> NDArray[np.float64]:
     """[n] operations of each kernel: of its matrix product, or one an element of the vector unit."""
-    each = [
+    return np.array([_products(done) or done.vector_ops for done in _works(load)])[load.index]
+
+
+def matrix_operations(load: Workload) -> NDArray[np.float64]:
+    """[n] operations of the matrix product of each kernel, 0 where it is none."""
+    return np.array([_products(done) for done in _works(load)])[load.index]
+
+
+def _products(done: Work) -> float:
+    return done.matrix_ops + done.wide_matrix_ops
+
+
+def _works(load: Workload) -> list[Work]:
+    """By signature."""
+    return [
         work(item.primitive, item.inputs, item.outputs, max(1, len(item.ranks)), item.attention)
         for item in load.signatures
     ]
-    return np.array([done.matrix_ops + done.wide_matrix_ops or done.vector_ops for done in each])[load.index]
 
 
 def costs(load: Workload, hardware: Hardware, host: Host | None = None, measured: Measured | None = None) -> Costs:

@@ -14,39 +14,26 @@ import numpy as np
 
 from swapconf.config.config import Config
 from swapconf.decide.expand import Plans, expand
-from swapconf.decide.recomputed_inputs import stops
 from swapconf.decide.strategy import Strategy
-from swapconf.memory import with_workspace
 from swapconf.memory.allocators import place
 from swapconf.memory.trace_lifetimes import lifetimes
 from swapconf.models.network import Network
-from swapconf.study.card import card_of
 from swapconf.study.own_model import network_for
 from swapconf.study.study import Study
-from swapconf.timing.cost import Costs, Known, Machine
+from swapconf.timing.cost import Known, Machine
 from swapconf.timing.joint import joint_replay
 from swapconf.timing.joint_step import joint_ends_us
 from swapconf.timing.meetings import Call, Meeting, absent, meetings
-from swapconf.timing.steady import rounds
+from swapconf.timing.parts import StepParts, parts
 from swapconf.timing.timing import Floats
-from swapconf.trace import run_record
-from swapconf.trace.columns import Ints
-from swapconf.trace.lifetimes import Lifetimes
 from swapconf.trace.trace import Trace
 from swapconf.upstream.facts import Versions
-from swapconf.whatif import baseline_step
-from swapconf.whatif.evaluation import Evaluation, Launched, Ordered, RankMemory, Waits
-from swapconf.whatif.latest import Latest
+from swapconf.whatif.asked_rank import AskedRank
+from swapconf.whatif.evaluation import Evaluation, Launched, RankStep, Waits
 from swapconf.whatif.layer_share import LayerShare, layer_share
-from swapconf.whatif.predict import prediction, schedule
-from swapconf.whatif.predicted_program import predicted_program
-from swapconf.whatif.prediction import Prediction
-from swapconf.whatif.rank_baselines import RankBaselines
 from swapconf.whatif.way import Way, way_of
 from swapconf.words.findings import Finding
 from swapconf.words.phrases import phrase
-
-_PROGRAMS, _DEVICES = 64, 4  # of the latest answers of a rank that are kept whole
 
 
 class Evaluator:
@@ -65,7 +52,7 @@ class Evaluator:
         self, folders: Sequence[Path], study: Study, machines: Sequence[Machine], policy: str = "mindspore"
     ) -> None:
         self._study, self._policy = study, policy
-        self._ranks = [_Rank(folder, index, study, machines, policy) for index, folder in enumerate(folders)]
+        self._ranks = [AskedRank(folder, index, study, machines, policy) for index, folder in enumerate(folders)]
         self.ranks = tuple((rank.rank, rank.stage) for rank in self._ranks)
         self.findings: tuple[Finding, ...] = tuple(
             dict.fromkeys(told for rank in self._ranks for told in rank.baselines.findings)
@@ -102,6 +89,19 @@ class Evaluator:
     @property
     def traces(self) -> tuple[Trace, ...]:
         return tuple(rank.question.trace for rank in self._ranks)
+
+    @property
+    def steps(self) -> tuple[RankStep, ...]:
+        """By rank, without a strategy, on the first machine."""
+        return tuple(
+            RankStep(
+                program=rank.step.program,
+                load=rank.step.load,
+                duration_us=rank.costs[0].duration_us[: len(rank.step.program)],
+                micro_batches=rank.few,
+            )
+            for rank in self._ranks
+        )
 
     def evaluate(self, config: Config, keys: Sequence[Hashable] | None = None, machine: int = 0) -> Evaluation:
         """What a strategy does.
@@ -161,7 +161,7 @@ class Evaluator:
             found.append(rank.mapped[meaning])
         return tuple(found)
 
-    def _meaning(self, rank: _Rank, key: Hashable, config: Config) -> int:
+    def _meaning(self, rank: AskedRank, key: Hashable, config: Config) -> int:
         """The number of what a strategy asks of a rank: one for all keys that come to the same."""
         if key not in rank.meanings:
             rank.meanings[key] = rank.numbers.setdefault(rank.asked(self.strategy(config)), len(rank.numbers))
@@ -192,6 +192,14 @@ class Evaluator:
             ),
             bubble_us=tuple(line.bubble_us for line in joint.ranks),
         )
+
+    def parts(self, config: Config, keys: Sequence[Hashable], machine: int = 0) -> StepParts:
+        """What the step of `evaluate` is made of, to be held against those of other jobs."""
+        launched = self._launched(config, keys)
+        durations, met = self._on_clock(launched, machine)
+        joint = joint_replay(range(len(launched)), [item.program for item in launched], durations, met)
+        costs = [rank.costs[machine].of(item.row) for rank, item in zip(self._ranks, launched, strict=True)]
+        return parts(joint, costs, [rank.scale for rank in self._ranks], self._step_us(launched, machine))
 
     def step(self, config: Config, keys: Sequence[Hashable], machine: int = 0) -> Known:
         """The time of `evaluate` with its range: that of the kernels of the rank that computes longest."""
@@ -234,88 +242,3 @@ class Evaluator:
                 places = np.flatnonzero(np.isin(item.row, rank.shared_rows)).tolist()
                 met[rank.rank] = [replace(rank.shared[int(item.row[place])], kernel=place) for place in places]
         return durations, meetings(met) if met else ()
-
-
-class _Rank:
-    """One trace, and what was asked of it so far, by the number of its meaning."""
-
-    def __init__(self, folder: Path, index: int, study: Study, machines: Sequence[Machine], policy: str) -> None:
-        self.baselines = RankBaselines(folder, study, policy, machines[0])
-        self.question = self.baselines.question
-        self._card, self._study = card_of(machines[0], study.config), study
-        report = run_record.report(folder)
-        self.rank: int = report.get("rank", index)
-        self.stage: int = report.get("stage", index)
-        assert self.question.clock is not None
-        self.step = self.question.clock.step
-        self.costs: list[Costs] = [
-            self.question.clock.costs,
-            *(baseline_step.table(self.step, item.hardware, item.host, item.measured) for item in machines[1:]),
-        ]
-        self.calls = self.step.calls(self.rank)
-        self.shared: dict[int, Call] = {}
-        self.shared_rows: Ints = np.zeros(0, dtype=np.int64)
-        self._few, self._count = run_record.micro_batches(folder)
-        self._first, self._second = rounds(self.step.program.names, self._few if self._few < self._count else 0)
-        self.meanings: dict[Hashable, int] = {}  # by key
-        self.numbers: dict[Hashable, int] = {}  # by `asked`
-        self.memory: dict[int, RankMemory] = {}
-        self.mapped: dict[int, int] = {}
-        self.orders: dict[int, Ordered | None] = {}  # None where nothing tells more than `predict`
-        self.ordered: dict[Hashable, Ordered | None] = {}  # by key: of those that `order` was asked for
-        self.launched: Latest[int, Launched] = Latest(_PROGRAMS)
-        self.devices: Latest[int, Lifetimes] = Latest(_DEVICES)
-
-    @property
-    def scale(self) -> float:
-        """How many micro-batches a step has for each that the trace has."""
-        return self._count / self._few if self._few < self._count else 1.0
-
-    @property
-    def workspace_bytes(self) -> int:
-        return int(with_workspace.workspace(self.question.trace, self._card).size_bytes.max(initial=0))
-
-    def asked(self, strategy: Strategy) -> Hashable:
-        """What a strategy asks of this rank: equal for those that come to the same."""
-        plans = self.baselines.prepared(strategy.network).plans(strategy)
-        return strategy.network.templates, strategy.options, tuple(plan.meaning for plan in plans)
-
-    def ask(self, meaning: int | None, strategy: Strategy) -> tuple[RankMemory, Launched]:
-        found, launched = self.predict(strategy)
-        memory = self._memory(found, strategy)
-        if meaning is not None:
-            self.memory[meaning], self.launched[meaning], self.devices[meaning] = memory, launched, found.device
-        return memory, launched
-
-    def order(self, meaning: int, strategy: Strategy, policy: str) -> None:
-        asked, graphed = self.baselines.asked(strategy), self.baselines.graphed(strategy)
-        if graphed.run is None and asked is self.question:
-            self.orders[meaning] = None  # `predict` tells the same
-            return
-        found = graphed.predict(strategy)
-        mapped = place(policy, found.device, asked.pool).mapped_bytes
-        self.orders[meaning] = Ordered(memory=self._memory(found, strategy), mapped_bytes=mapped, order=found.order)
-
-    def _memory(self, found: Prediction, strategy: Strategy) -> RankMemory:
-        """By what `check` says of a strategy, too."""
-        memory = RankMemory.of(found)
-        if self._study.config.runtime.stand_alone:
-            return memory
-        is_stopped = any(stop.stage == self.stage for stop in stops(strategy, self._study.versions))
-        return replace(memory, crashes=True) if is_stopped else memory
-
-    def predict(self, strategy: Strategy) -> tuple[Prediction, Launched]:
-        prepared, one = self.baselines.prepared(strategy.network), self.baselines.one_step(strategy.network)
-        planned = schedule(one.prepared if one is not None else prepared, strategy)
-        found = prediction(prepared, one.repeated(planned) if one is not None else planned)
-        made = predicted_program(one.step if one is not None else self.step, planned, found.moves)
-        return found, Launched(program=made.program, row=made.row)
-
-    def more_us(self, launched: Launched, ends_us: Floats) -> float:
-        """What the micro-batches take that the trace lacks; see timing/steady.py."""
-        if not len(self._first):
-            return 0.0
-        at = np.zeros(len(self.step.program), dtype=np.int64)
-        own = np.flatnonzero(launched.row < len(at))
-        at[launched.row[own][::-1]] = own[::-1]  # of a kernel that runs again the first
-        return (self._count - self._few) * float(np.median(ends_us[at[self._second]] - ends_us[at[self._first]]))

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from swapconf.timing.timing import Program
+from swapconf.timing.costing import Workload
+from swapconf.timing.timing import Floats, Program
 from swapconf.trace.columns import Ints
 from swapconf.upstream.launch_orders import Order
 from swapconf.whatif.prediction import Prediction
@@ -61,6 +62,17 @@ class Waits:
 
     stall_us: tuple[float, ...]
     bubble_us: tuple[float, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RankStep:
+    """The step of one rank without a strategy. ``duration_us``: float64 [n], of each kernel. ``micro_batches``: that
+    the trace has, 0 where it has all."""
+
+    program: Program
+    load: Workload
+    duration_us: Floats
+    micro_batches: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

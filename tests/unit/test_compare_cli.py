@@ -221,20 +221,22 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     file what was run."""
     made: list[str] = []
 
-    def dry_run_all(orders: Sequence[RankOrder], jobs: int, dask: str | None = None) -> Iterator[RankReport]:
-        for order in orders:
+    def dry_run_each(
+        orders: Sequence[RankOrder], jobs: int, dask: str | None = None
+    ) -> Iterator[tuple[int, RankReport]]:
+        for place, order in enumerate(orders):
             made.append(f"{order.document.file} {order.rank}")
             assert order.keep is not None
             if order.document.file == "broken.yaml":
-                yield report(order, outcome=RankOutcome.CRASHED, detail="core dumped", used_peak_bytes=None)
+                yield place, report(order, outcome=RankOutcome.CRASHED, detail="core dumped", used_peak_bytes=None)
             elif order.document.file == "folded.yaml":
-                yield report(order, folded=(4, 6), fold_note="extrapolated")
+                yield place, report(order, folded=(4, 6), fold_note="extrapolated")
             else:
                 if not order.keep.exists():
                     write(order.keep)
-                yield report(order)
+                yield place, report(order)
 
-    monkeypatch.setattr(fan_out, "dry_run_all", dry_run_all)
+    monkeypatch.setattr(fan_out, "dry_run_each", dry_run_each)
     return made
 
 

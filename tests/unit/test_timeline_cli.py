@@ -62,6 +62,14 @@ def test_cards_share_the_bandwidth_and_the_memory_of_their_host() -> None:
     assert run(SWAP, "--cards-per-host", "8", "--host-memory", str(needed)).exit_code == 0
 
 
+def test_groups_of_more_cards_than_a_host_has_go_over_the_network() -> None:
+    alone, whole = (record("--hardware", "ascend_910b2", "--cards-per-host", number) for number in ("2", "8"))
+    assert alone["figures"]["cards_per_host"]["value"] == 2
+    assert alone["figures"]["cards_per_host"]["source"] == "--cards-per-host"
+    assert alone["exposed_us"]["communication"] > 1.5 * whole["exposed_us"]["communication"]
+    assert whole["step_us"] == record("--hardware", "ascend_910b2")["step_us"]  # the card's hosts have 8
+
+
 def test_a_profile_of_a_real_run_replaces_the_model(tmp_path: Path) -> None:
     (tmp_path / "op_statistic.csv").write_text("OP Type,Count,Total Time(us)\nMatMulV3,10,100000\n")
     found = record("--measured", tmp_path)

@@ -1,0 +1,132 @@
+"""LAYOUT -> KEYS -> TEXT: what a YAML says for another layout; every other byte stays.
+
+What hangs together is set together: how data is cut (``dataset_strategy``, where ``full_batch`` is False),
+micro-batches or accumulation, ``offset``, the interleave with its ``pipeline_config``, and ``vocab_emb_dp``, which
+mindformers turns off with stages (core/parallel_config.py:63 of 1.9.0).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from swapconf.config import base_config
+from swapconf.config.overrides import changed
+from swapconf.config.rewriting import CannotRewrite, refuse_elsewhere
+from swapconf.config.yaml_edits import with_keys
+from swapconf.config.yaml_text import dump_inline
+from swapconf.layout.layout import ACCUMULATION, MICRO_BATCHES, OPTIMIZER, Deal, Layout, layout_of, plain
+from swapconf.study.study import Study
+from swapconf.upstream.conditional import CONTEXTS, DATA, EXPERTS, STAGES, TENSORS
+from swapconf.words.phrases import phrase
+
+_MODEL = "model.model_config."
+_SEQUENCE = ("parallel_config.use_seq_parallel", "parallel_config.sequence_parallel")
+_INTERLEAVE = (f"{_MODEL}pp_interleave_num", f"{_MODEL}virtual_pipeline_model_parallel_size")
+_BATCH, _BATCH_OF_MODEL = "runner_config.batch_size", f"{_MODEL}batch_size"
+_CUT, _PIPELINE, _OFFSET = "parallel.dataset_strategy", "parallel.pipeline_config", f"{_MODEL}offset"
+_VOCABULARY = "parallel_config.vocab_emb_dp"
+
+Keys = Mapping[str, Any]
+
+
+def keys(study: Study, layout: Layout) -> Keys:
+    """By path, what the YAML has to say otherwise; nothing for its own layout."""
+    own = layout_of(study)
+    if layout == own:
+        return {}
+    wanted = dict(_wanted(study, own, layout))
+    return {path: value for path, value in wanted.items() if not _says(study, path, value)}
+
+
+def changes(study: Study, layout: Layout) -> tuple[str, ...]:
+    """The same as ``A.B.C=VALUE`` each."""
+    return tuple(f"{path}={dump_inline(value)}" for path, value in keys(study, layout).items())
+
+
+def write(text: str, study: Study, layout: Layout) -> str:
+    """The text of the study's YAML with another layout in it. Raises CannotRewrite."""
+    document, new = study.document, keys(study, layout)
+    for section, inside in _by_section(new).items():
+        text = with_keys(text, section, inside)
+    again = base_config.of_text(text, document.file)
+    if again.root.plain() != changed(document, changes(study, layout)).root.plain():
+        refuse_elsewhere(document)
+        raise CannotRewrite(
+            phrase("the rewritten keys would not give this layout"),
+            phrase("an anchor, a merge key or an included file may reach into them: write their values out"),
+        )
+    return text
+
+
+def _by_section(new: Keys) -> dict[tuple[str, ...], dict[str, Any]]:
+    found: dict[tuple[str, ...], dict[str, Any]] = {}
+    for path, value in new.items():
+        *section, key = path.split(".")
+        found.setdefault(tuple(section), {})[key] = value
+    return found
+
+
+def _wanted(study: Study, own: Layout, layout: Layout) -> Iterator[tuple[str, Any]]:
+    def name(paths: Sequence[str]) -> str:
+        return next((path for path in paths if plain(study, path) is not None), paths[0])
+
+    degrees = (
+        (DATA, layout.data, own.data),
+        (TENSORS, layout.tensors, own.tensors),
+        (STAGES, layout.stages, own.stages),
+        (CONTEXTS, layout.contexts, own.contexts),
+        (EXPERTS, layout.experts, own.experts),
+    )
+    yield from ((name(paths), value) for paths, value, now in degrees if value != now)
+    if layout.is_sequence != own.is_sequence:
+        yield name(_SEQUENCE), layout.is_sequence
+    if layout.shards_optimizer != own.shards_optimizer:
+        yield OPTIMIZER, layout.shards_optimizer
+    if layout.batch != own.batch:
+        yield _BATCH, layout.batch
+        if plain(study, _BATCH_OF_MODEL) == plain(study, _BATCH):
+            yield _BATCH_OF_MODEL, layout.batch
+    has_stages = layout.stages > 1
+    yield MICRO_BATCHES, layout.micro_batches if has_stages else 1
+    yield ACCUMULATION, 1 if has_stages else layout.micro_batches
+    yield from _cut(study, layout)
+    yield from _dealt(study, own, layout, name(_INTERLEAVE))
+    if plain(study, _VOCABULARY) is True and has_stages:
+        yield _VOCABULARY, False
+
+
+def _cut(study: Study, layout: Layout) -> Iterator[tuple[str, Any]]:
+    """How the data is cut: the first number of each input is that of ``data``."""
+    given = plain(study, _CUT)
+    if plain(study, "parallel.full_batch") is False and isinstance(given, list):
+        yield _CUT, [[layout.data, *one[1:]] if isinstance(one, list) and one else one for one in given]
+
+
+def _dealt(study: Study, own: Layout, layout: Layout, interleave: str) -> Iterator[tuple[str, Any]]:
+    if layout.deal != own.deal:
+        yield _OFFSET, offset(layout.deal)
+    if layout.interleaves == own.interleaves:
+        return
+    yield interleave, layout.interleaves
+    given = plain(study, _PIPELINE)
+    pipeline = dict(given) if isinstance(given, dict) else {}
+    is_on = layout.interleaves > 1
+    yield _PIPELINE, {**pipeline, "pipeline_interleave": is_on, **({"pipeline_scheduler": "1f1b"} if is_on else {})}
+
+
+def offset(deal: Deal) -> int | list[int] | list[list[int]]:
+    """Layers by stage more or less than the even share; see `decide.stages`."""
+    even = sum(map(sum, deal)) // sum(map(len, deal))
+    rows = [[count - even for count in row] for row in deal]
+    if not any(map(any, rows)):
+        return 0
+    return rows[0] if len(rows) == 1 else rows
+
+
+def _says(study: Study, path: str, value: Any) -> bool:
+    """Whether a key, or its absence, says a value already."""
+    given = plain(study, path)
+    if given is None:
+        return path in (MICRO_BATCHES, ACCUMULATION, _OFFSET, _BATCH_OF_MODEL) and value in (0, 1)
+    return type(given) is type(value) and given == value

@@ -1,0 +1,301 @@
+"""RANKING -> TEXT and RECORDS: the best layouts side by side, and why the others are not among them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import inf, isfinite
+from typing import Any
+
+from swapconf.layout.layout import Layout
+from swapconf.layout.ranked import LostGroup, Ranking, Row
+from swapconf.layout.search import Fate, Found
+from swapconf.layout.written import offset
+from swapconf.plan.planned import Planned, Verdict
+from swapconf.report import plan_text, plan_told
+from swapconf.timing.parts import HIDDEN_MOST
+from swapconf.words.columns import Column, PrintedTable, count, record, size, table, words
+from swapconf.words.phrases import joined, phrase, plural, show
+from swapconf.words.units import show_bytes, show_range
+
+ENDED_BEFORE = phrase("the search was ended before a layout was planned; a second start goes on with what was run")
+NOTHING_RAN = phrase("no layout could be run; why is told below")
+_MOST_WORDS = 3
+
+
+# --- lines ------------------------------------------------------------------------------------------------------------
+
+
+def beforehand(found: Sequence[Layout], most: int) -> str:
+    """How much there is to do. ``most``: ranks that may be dry-run."""
+    ranks = sum(layout.stages for layout in found)
+    return phrase(
+        "{layouts} can be trained on these cards; at most {ranks} of {all_ranks} are dry-run, first those of the YAML "
+        "itself; Ctrl-C ends it with the best so far, and a second start goes on from there",
+        layouts=plural(len(found), "{count} layout", "{count} layouts"),
+        ranks=plural(min(ranks, most), "{count} rank", "{count} ranks"),
+        all_ranks=ranks,
+    )
+
+
+def time_left(ranks: int, seconds: float, children: int) -> str:
+    """``seconds``: that one rank took; ``children``: at once."""
+    return phrase(
+        "at most {ranks} more, about {minutes:.0f} minutes with {children} at once, and the plans of the best",
+        ranks=plural(ranks, "{count} rank", "{count} ranks"),
+        minutes=ranks * seconds / 60 / max(children, 1),
+        children=children,
+    )
+
+
+def so_far(found: Found) -> str:
+    """How far a search is."""
+    told = phrase(
+        "{tried}, {planned} planned",
+        tried=plural(len(found.tried), "{count} layout was run", "{count} layouts were run"),
+        planned=len(found.finals),
+    )
+    known = [(item.cost_us, item.layout.name) for item in found.finals]
+    known += [(item.coarse_us, item.layout.name) for item in found.tried]
+    us, name = min(known, default=(inf, ""))
+    if not isfinite(us):
+        return told
+    return phrase("{told}; best so far: {layout}, a step of {step:.3f} ms", told=told, layout=name, step=us / 1000)
+
+
+def verdict_lines(ranking: Ranking, slower_link: float) -> Iterator[str]:
+    """What the search comes to."""
+    best = ranking.best
+    if not ranking.rows:
+        yield ENDED_BEFORE if ranking.found.is_interrupted else NOTHING_RAN
+        return
+    if best is None:
+        yield phrase(
+            "no layout that was tried fits in {budget}; the lowest needs {size}: {layout}",
+            budget=show_bytes(ranking.usable_bytes),
+            size=show_bytes(min(row.needed_bytes for row in ranking.rows)),
+            layout=min(ranking.rows, key=lambda row: row.needed_bytes).layout.name,
+        )
+    else:
+        low, high = best.parts.range_us
+        yield phrase(
+            "{layout}: {strategy}; a step of {step} on {cards} cards",
+            layout=best.layout.name,
+            strategy=strategy(best),
+            step=show_range(best.parts.step_us, low, high),
+            cards=ranking.cards,
+        )
+        yield from _against_the_yaml(ranking, best)
+        if ranking.equal:
+            yield phrase(
+                "as fast as far as can be told: {layouts}",
+                layouts=joined("; ", [row.layout.name for row in ranking.equal]),
+            )
+            yield _what_decides(best, ranking.equal[0])
+    yield phrase(
+        "steps are those with a host link {share:.0%} slower than told; of the time for adding up gradients up to "
+        "{hidden:.0%} may be hidden in a real step, which the ranges allow for",
+        share=slower_link,
+        hidden=HIDDEN_MOST,
+    )
+    if ranking.found.is_interrupted:
+        yield plan_told.ENDED_EARLY
+
+
+def _against_the_yaml(ranking: Ranking, best: Row) -> Iterator[str]:
+    row = ranking.as_it_is
+    if row is None:
+        return
+    if not row.fits:
+        yield phrase("the YAML as it is does not fit: it needs {size}", size=show_bytes(row.needed_bytes))
+        return
+    step_us = best.parts.step_us
+    between, low, high = (value / step_us for value in row.more_us or (0.0, 0.0, 0.0))
+    yield phrase(
+        "the YAML as it is takes {change:+.1%} of that step more, {low:+.1%} to {high:+.1%}",
+        change=between,
+        low=low,
+        high=high,
+    )
+
+
+def _what_decides(best: Row, other: Row) -> str:
+    """What makes most of the doubt between two."""
+    more = other.parts.of_group_us - best.parts.of_group_us
+    gradients = abs(other.parts.gradients_us - best.parts.gradients_us)
+    copies = abs(other.parts.copies_us - best.parts.copies_us)
+    doubt = {
+        phrase("how far adding up gradients runs beside other work"): HIDDEN_MOST * gradients,
+        phrase("the rate of the host link"): 0.4 * copies,
+        phrase("the kernels that differ between the two"): float(abs(more).max()) * 0.3,
+    }
+    return phrase(
+        "what would decide: a measured profile (--measured) or calibration of {what}",
+        what=max(doubt, key=lambda name: doubt[name]),
+    )
+
+
+def lost_lines(ranking: Ranking) -> Iterator[str]:
+    """One line a reason."""
+    yield from map(_lost, ranking.lost)
+
+
+def _lost(group: LostGroup) -> str:
+    told = phrase(
+        "{layouts}: {reason}",
+        layouts=plural(len(group.layouts), "{count} layout left out", "{count} layouts left out"),
+        reason=phrase(group.fate.value),
+    )
+    if group.words:
+        some = sorted(group.words.items(), key=lambda item: (-item[1], item[0]))[:_MOST_WORDS]
+        return phrase(
+            "{told} ({words})",
+            told=told,
+            words=joined("; ", [phrase("{times} x {word}", times=times, word=word) for word, times in some]),
+        )
+    if group.nearest is None or not isinstance(group.nearest.told, float):
+        return told
+    value = group.nearest.told
+    amount = show_bytes(int(value)) if group.fate is Fate.TOO_LARGE else f"{value / 1000:.3f} ms"
+    return phrase("{told}; nearest is {layout}: {amount}", told=told, layout=group.nearest.layout.name, amount=amount)
+
+
+def strategy(row: Row) -> str:
+    """Of a row in words."""
+    return phrase("as the YAML says") if row.planned is None else strategy_words(row.planned)
+
+
+def strategy_words(planned: Planned) -> str:
+    if planned.verdict is Verdict.FULL:
+        return phrase("full recompute")
+    return plan_text.in_words(planned) or phrase("no swap, no recompute")
+
+
+# --- table ------------------------------------------------------------------------------------------------------------
+
+
+def _tokens(row: Row) -> str:
+    return "-" if row.tokens_per_second is None else f"{row.tokens_per_second:,.0f}"
+
+
+def _name(row: Row) -> str:
+    return phrase("{layout} (the YAML as it is)", layout=row.layout.name) if row.is_as_it_is else row.layout.name
+
+
+def _step(row: Row) -> str:
+    low, high = row.parts.range_us
+    return f"{row.parts.step_us / 1000:.3f} ({low / 1000:.1f}-{high / 1000:.1f})"
+
+
+def _more(row: Row) -> str:
+    if row.more_us is None:
+        return ""
+    best_us = row.parts.step_us - row.more_us[0]
+    share = row.more_us[0] / best_us if best_us else 0.0
+    return f"{share:+.1%}" + (" =" if row.is_equal else "")
+
+
+_COLUMNS: tuple[Column[Row], ...] = (
+    words(phrase("layout"), _name),
+    Column(key="layout", value=lambda row: row.layout.name),
+    Column(title=phrase("layers"), shown=lambda row: ",".join(map(str, row.layout.layers_of_stage))),
+    words(phrase("strategy"), strategy),
+    words(phrase("fits"), lambda row: plan_told.yes_no(row.fits)),
+    count(phrase("tightest"), lambda row: row.tightest_stage, "tightest_stage"),
+    Column(
+        title=phrase("left"),
+        shown=lambda row: ("-" if row.left_bytes < 0 else "") + show_bytes(abs(row.left_bytes)),
+        key="left_bytes",
+        value=lambda row: row.left_bytes,
+    ),
+    Column(title=phrase("step ms (range)"), shown=_step, key="step_us", value=lambda row: row.parts.step_us),
+    Column(title=phrase("to the best"), shown=_more),
+    Column(
+        title=phrase("tokens/s/card"), shown=_tokens, key="tokens_per_second", value=lambda row: row.tokens_per_second
+    ),
+    Column(
+        title=phrase("communication ms"),
+        shown=lambda row: f"{row.parts.collectives_us / 1000:.3f}",
+        key="exposed_collectives_us",
+        value=lambda row: row.parts.collectives_us,
+    ),
+    Column(
+        title=phrase("bubbles ms"),
+        shown=lambda row: f"{row.parts.bubble_us / 1000:.3f}",
+        key="bubble_us",
+        value=lambda row: row.parts.bubble_us,
+    ),
+    size(phrase("host"), lambda row: row.host_bytes, "host_bytes"),
+    Column(key="fits", value=lambda row: row.fits),
+    Column(key="needed_bytes", value=lambda row: row.needed_bytes),
+    Column(key="gradients_us", value=lambda row: row.parts.gradients_us),
+    Column(key="exposed_copies_us", value=lambda row: row.parts.copies_us),
+)
+
+
+def rows_of(ranking: Ranking, most: int) -> list[Row]:
+    """The best, and the YAML as it is."""
+    return [*ranking.rows[:most], *([ranking.as_it_is] if ranking.as_it_is is not None else [])]
+
+
+def side_by_side(ranking: Ranking, most: int) -> PrintedTable:
+    """``=``: the difference to the best may be nothing."""
+    return table(_COLUMNS, rows_of(ranking, most))
+
+
+# --- records ----------------------------------------------------------------------------------------------------------
+
+
+def layout_record(layout: Layout) -> dict[str, Any]:
+    return {
+        "data_parallel": layout.data,
+        "model_parallel": layout.tensors,
+        "pipeline_stage": layout.stages,
+        "context_parallel": layout.contexts,
+        "expert_parallel": layout.experts,
+        "use_seq_parallel": layout.is_sequence,
+        "enable_parallel_optimizer": layout.shards_optimizer,
+        "batch_size": layout.batch,
+        "micro_batches": layout.micro_batches,
+        "pp_interleave_num": layout.interleaves,
+        "offset": offset(layout.deal),
+    }
+
+
+def as_record(ranking: Ranking, text: str, most: int, slower_link: float) -> dict[str, Any]:
+    """The JSON form; schema ``layout``. ``text``: the YAML with the best layout and its strategy, "" for none."""
+    found = ranking.found
+    return {
+        "cards": ranking.cards,
+        "usable_bytes": ranking.usable_bytes,
+        "slower_link": slower_link,
+        "ranks_run": found.ran,
+        "is_interrupted": found.is_interrupted,
+        "layouts": [_row_record(row) for row in ranking.rows[:most]],
+        "as_it_is": _row_record(ranking.as_it_is) if ranking.as_it_is is not None else None,
+        "left_out": [
+            {
+                "reason": group.fate.name.lower(),
+                "layouts": [layout.name for layout in group.layouts],
+                "told": [show(word) for word in group.words or ()],
+            }
+            for group in ranking.lost
+        ],
+        "yaml": text,
+    }
+
+
+def _row_record(row: Row) -> dict[str, Any]:
+    low, high = row.parts.range_us
+    between, least, most = row.more_us or (0.0, 0.0, 0.0)
+    return {
+        **record(_COLUMNS, row),
+        "keys": layout_record(row.layout),
+        "layers": list(row.layout.layers_of_stage),
+        "strategy": show(strategy(row)),
+        "step_low_us": low,
+        "step_high_us": high,
+        "more_us": between,
+        "more_low_us": least,
+        "more_high_us": most,
+        "is_equal": row.is_equal,
+    }

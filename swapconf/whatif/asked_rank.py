@@ -1,0 +1,117 @@
+"""TRACE + STRATEGIES -> ONE RANK of a job: what each strategy makes of its memory and its launches, remembered."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from swapconf.decide.recomputed_inputs import stops
+from swapconf.decide.strategy import Strategy
+from swapconf.memory import with_workspace
+from swapconf.memory.allocators import place
+from swapconf.study.card import card_of
+from swapconf.study.study import Study
+from swapconf.timing.cost import Costs, Machine
+from swapconf.timing.meetings import Call
+from swapconf.timing.steady import rounds
+from swapconf.timing.timing import Floats
+from swapconf.trace import run_record
+from swapconf.trace.columns import Ints
+from swapconf.trace.lifetimes import Lifetimes
+from swapconf.whatif import baseline_step
+from swapconf.whatif.evaluation import Launched, Ordered, RankMemory
+from swapconf.whatif.latest import Latest
+from swapconf.whatif.predict import prediction, schedule
+from swapconf.whatif.predicted_program import predicted_program
+from swapconf.whatif.prediction import Prediction
+from swapconf.whatif.rank_baselines import RankBaselines
+
+_PROGRAMS, _DEVICES = 64, 4  # of the latest answers of a rank that are kept whole
+
+
+class AskedRank:
+    """One trace, and what was asked of it so far, by the number of its meaning."""
+
+    def __init__(self, folder: Path, index: int, study: Study, machines: Sequence[Machine], policy: str) -> None:
+        self.baselines = RankBaselines(folder, study, policy, machines[0])
+        self.question = self.baselines.question
+        self._card, self._study = card_of(machines[0], study.config), study
+        report = run_record.report(folder)
+        self.rank: int = report.get("rank", index)
+        self.stage: int = report.get("stage", index)
+        assert self.question.clock is not None
+        self.step = self.question.clock.step
+        self.costs: list[Costs] = [
+            self.question.clock.costs,
+            *(baseline_step.table(self.step, item.hardware, item.host, item.measured) for item in machines[1:]),
+        ]
+        self.calls = self.step.calls(self.rank)
+        self.shared: dict[int, Call] = {}
+        self.shared_rows: Ints = np.zeros(0, dtype=np.int64)
+        self.few, self._count = run_record.micro_batches(folder)
+        self._first, self._second = rounds(self.step.program.names, self.few if self.few < self._count else 0)
+        self.meanings: dict[Hashable, int] = {}  # by key
+        self.numbers: dict[Hashable, int] = {}  # by `asked`
+        self.memory: dict[int, RankMemory] = {}
+        self.mapped: dict[int, int] = {}
+        self.orders: dict[int, Ordered | None] = {}  # None where nothing tells more than `predict`
+        self.ordered: dict[Hashable, Ordered | None] = {}  # by key: of those that `order` was asked for
+        self.launched: Latest[int, Launched] = Latest(_PROGRAMS)
+        self.devices: Latest[int, Lifetimes] = Latest(_DEVICES)
+
+    @property
+    def scale(self) -> float:
+        """How many micro-batches a step has for each that the trace has."""
+        return self._count / self.few if self.few < self._count else 1.0
+
+    @property
+    def workspace_bytes(self) -> int:
+        return int(with_workspace.workspace(self.question.trace, self._card).size_bytes.max(initial=0))
+
+    def asked(self, strategy: Strategy) -> Hashable:
+        """What a strategy asks of this rank: equal for those that come to the same."""
+        plans = self.baselines.prepared(strategy.network).plans(strategy)
+        return strategy.network.templates, strategy.options, tuple(plan.meaning for plan in plans)
+
+    def ask(self, meaning: int | None, strategy: Strategy) -> tuple[RankMemory, Launched]:
+        found, launched = self.predict(strategy)
+        memory = self._memory(found, strategy)
+        if meaning is not None:
+            self.memory[meaning], self.launched[meaning], self.devices[meaning] = memory, launched, found.device
+        return memory, launched
+
+    def order(self, meaning: int, strategy: Strategy, policy: str) -> None:
+        asked, graphed = self.baselines.asked(strategy), self.baselines.graphed(strategy)
+        if graphed.run is None and asked is self.question:
+            self.orders[meaning] = None  # `predict` tells the same
+            return
+        found = graphed.predict(strategy)
+        mapped = place(policy, found.device, asked.pool).mapped_bytes
+        self.orders[meaning] = Ordered(memory=self._memory(found, strategy), mapped_bytes=mapped, order=found.order)
+
+    def _memory(self, found: Prediction, strategy: Strategy) -> RankMemory:
+        """By what `check` says of a strategy, too."""
+        memory = RankMemory.of(found)
+        if self._study.config.runtime.stand_alone:
+            return memory
+        is_stopped = any(stop.stage == self.stage for stop in stops(strategy, self._study.versions))
+        return replace(memory, crashes=True) if is_stopped else memory
+
+    def predict(self, strategy: Strategy) -> tuple[Prediction, Launched]:
+        prepared, one = self.baselines.prepared(strategy.network), self.baselines.one_step(strategy.network)
+        planned = schedule(one.prepared if one is not None else prepared, strategy)
+        found = prediction(prepared, one.repeated(planned) if one is not None else planned)
+        made = predicted_program(one.step if one is not None else self.step, planned, found.moves)
+        return found, Launched(program=made.program, row=made.row)
+
+    def more_us(self, launched: Launched, ends_us: Floats) -> float:
+        """What the micro-batches take that the trace lacks; see timing/steady.py."""
+        if not len(self._first):
+            return 0.0
+        at = np.zeros(len(self.step.program), dtype=np.int64)
+        own = np.flatnonzero(launched.row < len(at))
+        at[launched.row[own][::-1]] = own[::-1]  # of a kernel that runs again the first
+        return (self._count - self.few) * float(np.median(ends_us[at[self._second]] - ends_us[at[self._first]]))

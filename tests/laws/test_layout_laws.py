@@ -1,0 +1,231 @@
+"""The search of layouts on worlds that are made up: it finds what asking everything would find, under every budget."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from math import inf
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from swapconf.layout.bounds import least_bytes, least_us
+from swapconf.layout.facts import Facts
+from swapconf.layout.layout import Layout
+from swapconf.layout.legal import Wishes, layouts
+from swapconf.layout.runs import Refused
+from swapconf.layout.search import Fate, Final, Found, Limit, Search, Tried
+from swapconf.timing.parts import StepParts, difference_us
+
+OWN = Layout(data=2, tensors=2, stages=2, batch=1, micro_batches=8, deal=((2, 2),))
+TFLOPS, LAYER_BYTES, OPERATIONS = 300.0, 960_000, 4e9
+
+
+class Made:
+    """A world by chance: layers of a layout hold and compute what a cut leaves of them, and more by chance; a step
+    takes as long as `least_us` and more by chance, and a strategy that is needed adds to it."""
+
+    def __init__(self, seed: int, budget_bytes: int) -> None:
+        self.seed, self.budget_bytes = seed, budget_bytes
+        self.ran: list[Layout] = []
+        self.planned: list[Layout] = []
+
+    def chance(self, layout: Layout, what: str) -> float:
+        return random.Random(f"{self.seed} {layout} {what}").random()
+
+    def facts(self, layout: Layout) -> Facts:
+        kind = Layout(data=1, tensors=layout.tensors, stages=1, batch=layout.batch, is_sequence=layout.is_sequence)
+        cut = layout.tensors * (layout.data if layout.shards_optimizer else 1)
+        ops = OPERATIONS * layout.batch / layout.tensors
+        return Facts(
+            layout=layout,
+            shared_bytes=LAYER_BYTES // cut,
+            gradient_bytes=LAYER_BYTES // 4 // layout.tensors if layout.micro_batches > 1 else 0,
+            micro_us=1e6 * ops / (TFLOPS * 1e12) * (1 + self.chance(kind, f"po{layout.shards_optimizer}")),
+            matrix_ops=ops,
+        )
+
+    def floor_us(self, layout: Layout) -> float:
+        return least_us(layout, [self.facts(layout)], TFLOPS) * (1 + 0.3 * self.chance(layout, "floor"))
+
+    def held(self, layout: Layout) -> int:
+        """Without a strategy; the least that one leaves is half of what is more than weights."""
+        return int(least_bytes(layout, [self.facts(layout)]) * (1 + self.chance(layout, "held")))
+
+    def planned_us(self, layout: Layout) -> float:
+        """The more is missing, the longer."""
+        least = least_bytes(layout, [self.facts(layout)])
+        held = self.held(layout)
+        low = least + (held - least) // 2
+        if low > self.budget_bytes:
+            return inf
+        missing = max(0, held - self.budget_bytes) / max(held - low, 1)
+        return self.floor_us(layout) * (1 + 0.3 * missing)
+
+    def run(self, wanted: Sequence[Layout]) -> tuple[list[Tried], list[Refused]]:
+        self.ran += wanted
+        bad = [layout for layout in wanted if self.is_refused(layout)]
+        tried = [
+            Tried(
+                layout=layout,
+                facts=self.facts(layout),
+                ranks=layout.stages,
+                floor_us=self.floor_us(layout),
+                coarse_us=self.planned_us(layout) * (1 + 0.1 * self.chance(layout, "coarse")),
+            )
+            for layout in wanted
+            if layout not in bad
+        ]
+        return tried, [Refused(layout=layout, rule="", why="no") for layout in bad]
+
+    def is_refused(self, layout: Layout) -> bool:
+        return layout != OWN and self.chance(layout, "refused") < 0.1
+
+    def plan(self, layout: Layout) -> Final:
+        self.planned.append(layout)
+        return Final(layout=layout, cost_us=self.planned_us(layout))
+
+    def ranks(self, layout: Layout) -> int:
+        return layout.stages
+
+
+def found(world: Made, most_runs: int = 10_000, most_plans: int = 10_000) -> Found:
+    limit = Limit(usable_bytes=world.budget_bytes, matrix_tflops=TFLOPS, runs=most_runs, plans=most_plans)
+    return Search(world=world, layouts=layouts(OWN, 8, Wishes()), own=OWN, limit=limit).run()
+
+
+def best_us(world: Made) -> float:
+    """Of all, each planned."""
+    return min(world.planned_us(layout) for layout in layouts(OWN, 8, Wishes()) if not world.is_refused(layout))
+
+
+SEEDS, BUDGETS = st.integers(0, 10_000), st.integers(200_000, 6_000_000)
+
+
+@settings(max_examples=60, deadline=None)
+@given(SEEDS, BUDGETS)
+def test_the_best_of_all_is_found_without_planning_all(seed: int, budget: int) -> None:
+    world = Made(seed, budget)
+    answer = found(world)
+    assert answer.finals[0].cost_us == best_us(Made(seed, budget))
+    everything = set(layouts(OWN, 8, Wishes()))
+    assert {item.layout for item in answer.finals} | {item.layout for item in answer.lost} == everything
+    assert len(answer.finals) + len(answer.lost) == len(everything)
+    assert len(world.planned) < len(everything)
+
+
+@settings(max_examples=40, deadline=None)
+@given(SEEDS, BUDGETS, st.integers(0, 2_000_000))
+def test_a_larger_budget_is_never_slower(seed: int, budget: int, more: int) -> None:
+    assert found(Made(seed, budget + more)).finals[0].cost_us <= found(Made(seed, budget)).finals[0].cost_us
+
+
+@settings(max_examples=40, deadline=None)
+@given(SEEDS, BUDGETS, st.integers(2, 40), st.integers(0, 5))
+def test_however_little_may_be_asked_it_is_no_worse_than_the_layout_of_the_yaml(
+    seed: int, budget: int, runs: int, plans: int
+) -> None:
+    world = Made(seed, budget)
+    answer = found(world, runs, plans)
+    assert answer.finals[0].cost_us <= world.planned_us(OWN)
+    assert answer.ran <= runs
+    assert len(world.planned) <= plans + 1
+
+
+@settings(max_examples=20, deadline=None)
+@given(SEEDS, BUDGETS, st.integers(2, 40))
+def test_the_same_input_gives_the_same_answer(seed: int, budget: int, runs: int) -> None:
+    assert found(Made(seed, budget), runs) == found(Made(seed, budget), runs)
+
+
+@settings(max_examples=60, deadline=None)
+@given(SEEDS)
+def test_no_bound_is_above_what_a_layout_holds_and_takes(seed: int) -> None:
+    world = Made(seed, 1)
+    everything = layouts(OWN, 8, Wishes())
+    for known in random.Random(seed).sample(everything, 3):
+        for layout in everything:
+            facts = [world.facts(known)]
+            assert least_bytes(layout, facts) <= world.held(layout) + 4 * max(layout.layers_of_stage)
+            assert least_us(layout, facts, TFLOPS) <= world.floor_us(layout) * (1 + 1e-9)
+
+
+def test_an_interrupt_leaves_what_was_found_until_then() -> None:
+    class Interrupted(Made):
+        def run(self, wanted: Sequence[Layout]) -> tuple[list[Tried], list[Refused]]:
+            if len(self.ran) > 4:
+                raise KeyboardInterrupt
+            return super().run(wanted)
+
+    world = Interrupted(1, 6_000_000)
+    answer = found(world)
+    assert answer.is_interrupted
+    assert answer.tried
+    assert world.planned[0] == OWN  # what was run until then is planned
+    assert len(world.planned) <= 2
+    assert answer.finals[0].cost_us <= min(item.coarse_us for item in answer.tried)
+    assert any(item.fate is Fate.NOT_RUN for item in answer.lost)
+
+
+def test_layers_dealt_otherwise_that_promise_more_are_run_and_planned_too() -> None:
+    class Dealing(Made):
+        def plan(self, layout: Layout) -> Final:
+            final = super().plan(layout)
+            better = ((3, 1),) if layout == OWN else None
+            return Final(layout=layout, cost_us=final.cost_us, deal=better)
+
+    world = Dealing(3, 6_000_000)
+    found(world)
+    assert any(layout.deal == ((3, 1),) for layout in world.ran)
+
+
+def test_what_was_not_run_for_lack_of_runs_is_told() -> None:
+    answer = found(Made(5, 6_000_000), most_runs=4)
+    assert any(item.fate is Fate.NOT_RUN for item in answer.lost)
+
+
+FINITE = st.floats(0.1, 1000)
+STEPS = st.lists(FINITE, min_size=3, max_size=3).map(
+    lambda us: StepParts(
+        step_us=sum(us),
+        of_group_us=np.array(us),
+        spread=((0.5, 1.5), (0.9, 1.2), (1.0, 1.4)),
+        gradients_us=us[0] / 2,
+        collectives_us=us[0],
+        copies_us=0.0,
+        bubble_us=0.0,
+    )
+)
+
+
+@given(STEPS, STEPS)
+def test_a_difference_is_the_other_way_round_from_the_other_side(one: StepParts, other: StepParts) -> None:
+    there, back = difference_us(one, other), difference_us(other, one)
+    assert there[1] <= there[0] <= there[2]
+    assert back == pytest.approx((-there[0], -there[2], -there[1]))
+
+
+@given(STEPS)
+def test_what_is_alike_cancels_out(one: StepParts) -> None:
+    assert difference_us(one, one) == (0.0, 0.0, 0.0)
+
+
+@given(STEPS, st.integers(0, 2), st.floats(1, 100))
+def test_a_difference_is_no_less_sure_than_the_kernels_that_differ(one: StepParts, group: int, more: float) -> None:
+    longer = one.of_group_us.copy()
+    longer[group] += more
+    other = StepParts(
+        step_us=one.step_us + more,
+        of_group_us=longer,
+        spread=one.spread,
+        gradients_us=one.gradients_us,
+        collectives_us=0.0,
+        copies_us=0.0,
+        bubble_us=0.0,
+    )
+    low, high = one.spread[group]
+    between, least, most = difference_us(one, other)
+    assert between == pytest.approx(more)
+    assert (least, most) == pytest.approx((low * more, high * more))

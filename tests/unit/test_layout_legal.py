@@ -1,0 +1,154 @@
+"""Which layouts there are for a number of cards, and which keys of a YAML say one."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+
+from swapconf.config import base_config
+from swapconf.config.overrides import of_file
+from swapconf.layout.layout import Layout, NoLayout, layout_of
+from swapconf.layout.legal import BadWish, Degree, Wishes, dealt, layouts, wishes
+from swapconf.layout.runs import candidates
+from swapconf.layout.written import changes, keys, offset, write
+from swapconf.study.study import Study, study_for_check
+from tests.helpers import ROOT
+
+QWEN3 = ROOT / "configs/small/qwen3_default_swap.yaml"
+OWN = Layout(data=2, tensors=2, stages=2, batch=1, micro_batches=4, deal=((2, 2),))
+
+
+def study(file: Path = QWEN3, *given: str) -> Study:
+    return study_for_check(of_file(str(file), given), os.environ)
+
+
+@pytest.mark.parametrize("cards", [4, 8, 16])
+def test_each_layout_takes_all_cards_and_trains_the_same_sequences(cards: int) -> None:
+    found = layouts(OWN, cards, Wishes())
+    assert found
+    assert len(found) == len(set(found))
+    for layout in found:
+        assert layout.cards == cards
+        assert layout.sequences == OWN.sequences
+        assert sum(layout.layers_of_stage) == 4
+        assert layout.stages == 1 or layout.micro_batches >= layout.stages
+        assert layout.tensors > 1 or not layout.is_sequence
+
+
+def test_the_layout_of_the_yaml_is_one_of_them_whatever_its_offset() -> None:
+    uneven = Layout(data=2, tensors=2, stages=2, batch=1, micro_batches=4, deal=((3, 1),))
+    assert uneven in layouts(uneven, 8, Wishes())
+    assert OWN not in layouts(uneven, 8, Wishes())
+
+
+def test_what_is_fixed_stays_and_what_is_varied_takes_the_values_asked_for() -> None:
+    found = layouts(OWN, 8, wishes(["pipeline_stage", "parallel_config.model_parallel"], ["batch_size=2"]))
+    assert {(layout.stages, layout.tensors, layout.batch) for layout in found} == {(2, 2, 2)}
+    interleaved = layouts(OWN, 8, wishes([], ["pp_interleave_num=1,2", "pipeline_stage=2"]))
+    assert {layout.interleaves for layout in interleaved} == {1, 2}
+    assert {layout.deal for layout in interleaved} == {((2, 2),), ((1, 1), (1, 1))}
+    switched = layouts(OWN, 8, wishes([], ["use_seq_parallel=False", "enable_parallel_optimizer=true"]))
+    assert not any(layout.is_sequence for layout in switched)
+    assert all(layout.shards_optimizer for layout in switched if layout.data > 1)
+
+
+@pytest.mark.parametrize(
+    ("fix", "vary", "told"),
+    [
+        (["pipeline"], [], "no key of a layout"),
+        ([], ["batch_size"], "write KEY=A,B"),
+        ([], ["batch_size=0"], "above 0"),
+        ([], ["batch_size=1", "batch_size=2"], "given twice"),
+        (["batch_size"], ["batch_size=2"], "given twice"),
+        ([], ["use_seq_parallel=2"], "True or False"),
+        ([], ["offset=1"], "--fix offset"),
+    ],
+)
+def test_a_wish_that_cannot_be_is_refused_with_what_can(fix: list[str], vary: list[str], told: str) -> None:
+    with pytest.raises(BadWish, match=told):
+        wishes(fix, vary)
+
+
+def test_layers_that_are_left_over_go_to_the_middle_first() -> None:
+    assert dealt(8, 4) == ((2, 2, 2, 2),)
+    assert dealt(10, 4) == ((2, 3, 3, 2),)
+    assert dealt(11, 4) == ((3, 3, 3, 2),)
+    assert dealt(3, 2) == ((2, 1),)
+    assert dealt(3, 4) == ()
+    assert offset(dealt(10, 4)) == [0, 1, 1, 0]
+    assert offset(dealt(8, 4)) == 0
+    assert offset(((2, 1), (1, 1))) == [[1, 0], [0, 0]]
+
+
+def test_the_keys_of_every_layout_give_that_layout_and_no_error() -> None:
+    whole = study()
+    good, bad = candidates(whole, (), layouts(layout_of(whole), 8, Wishes()))
+    assert {item.rule for item in bad} == {"tensor-parallel"}  # 2 heads of keys
+    assert all(item.layout.tensors > 2 for item in bad)
+    for item in good:
+        assert layout_of(item.study) == item.layout
+
+
+@pytest.mark.parametrize(("number", "stages"), [(2, {1, 2}), (4, {1, 2, 4}), (5, {1, 2, 4})])
+def test_layers_that_do_not_divide_are_dealt_by_an_offset_that_check_accepts(number: int, stages: set[int]) -> None:
+    rest = "[1,0]" if number % 2 else "0"
+    given = (f"model.model_config.num_hidden_layers={number}", f"model.model_config.offset={rest}")
+    whole = study(QWEN3, *given)
+    good, _ = candidates(whole, given, layouts(layout_of(whole), 8, Wishes()))
+    assert {item.layout.stages for item in good} == stages
+
+
+def test_the_yaml_of_its_own_layout_changes_nothing() -> None:
+    assert keys(study(), layout_of(study())) == {}
+
+
+def test_a_layout_is_written_with_all_that_hangs_together_and_every_comment_kept(tmp_path: Path) -> None:
+    file = Path(shutil.copy(QWEN3, tmp_path / "train.yaml"))
+    before, whole = file.read_text(), study(file)
+    other = Layout(data=4, tensors=2, stages=1, batch=1, micro_batches=2, shards_optimizer=True, deal=((4,),))
+    after = write(before, whole, other)
+    values = yaml.safe_load(after)
+    assert values["parallel_config"]["data_parallel"] == 4
+    assert values["parallel_config"]["pipeline_stage"] == 1
+    assert values["parallel_config"]["micro_batch_num"] == 1
+    assert values["runner_config"]["gradient_accumulation_steps"] == 2
+    assert values["parallel"]["dataset_strategy"] == [[4, 1]] * 4
+    assert values["parallel"]["enable_parallel_optimizer"] is True
+    assert [line.partition("#")[2] for line in after.splitlines() if "#" in line] == [
+        line.partition("#")[2] for line in before.splitlines() if "#" in line
+    ]
+    again = study_for_check(base_config.of_text(after, str(file)), os.environ)
+    assert layout_of(again) == other
+    assert not again.findings or not again.is_refused
+    assert sum(one != two for one, two in zip(before.splitlines(), after.splitlines(), strict=True)) == 6
+
+
+def test_interleaved_stages_bring_the_section_that_turns_them_on() -> None:
+    other = Layout(data=2, tensors=2, stages=2, batch=1, micro_batches=4, deal=((1, 1), (1, 1)))
+    told = dict(keys(study(), other))
+    assert told["parallel.pipeline_config"] == {"pipeline_interleave": True, "pipeline_scheduler": "1f1b"}
+    assert told["model.model_config.pp_interleave_num"] == 2
+    assert layout_of(study(QWEN3, *changes(study(), other))) == other
+    back = keys(study(QWEN3, *changes(study(), other)), OWN)
+    assert back["parallel.pipeline_config"]["pipeline_interleave"] is False
+
+
+def test_stages_turn_off_that_the_vocabulary_is_whole() -> None:
+    given = ("parallel_config.vocab_emb_dp=True", "parallel_config.pipeline_stage=1", "parallel_config.data_parallel=4")
+    cut = ("parallel.dataset_strategy=[[4,1],[4,1],[4,1],[4,1]]", "parallel_config.micro_batch_num=1")
+    whole = study(QWEN3, *given, *cut, "runner_config.gradient_accumulation_steps=2")
+    assert keys(whole, OWN)["parallel_config.vocab_emb_dp"] is False
+
+
+@pytest.mark.parametrize("given", ["use_parallel=False", "use_parallel="])
+def test_a_yaml_of_one_card_has_no_layout(given: str) -> None:
+    with pytest.raises(NoLayout, match="one card"):
+        layout_of(study(QWEN3, given))
+
+
+def test_every_degree_is_told_by_the_name_of_a_key() -> None:
+    assert len({key for degree in Degree for key in degree.keys}) == sum(len(degree.keys) for degree in Degree)
