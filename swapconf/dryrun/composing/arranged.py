@@ -44,7 +44,10 @@ class Arranged:
         chosen: [new passes] which of those each is; they are in the order of 1F1B.
         source: [new places] the place of the run that each is made from.
         number: [new places] the new pass, NONE in head and tail.
-        cut: [new places] the micro-batch that is cut out of the batch there, NONE elsewhere.
+        at_once: [places] the micro-batch that is cut out of the batch there, with all others one after another; NONE
+            elsewhere.
+        cut: [new places] the micro-batch that is cut out of the batch there, at once or before its own pass; NONE
+            elsewhere.
     """
 
     steps: Steps
@@ -54,6 +57,7 @@ class Arranged:
     chosen: Sequence[int]
     source: Ints
     number: Ints
+    at_once: Sequence[int]
     cut: Ints
 
     @cached_property
@@ -88,8 +92,8 @@ class Arranged:
 def arranged(steps: Steps, passes: Passes, in_flight: int, micro_batches: int) -> Arranged:
     """Raises CannotCompose where the run has too few passes to repeat."""
     chosen = _chosen(passes, in_flight, micro_batches)
-    cuts = [cut_of(kernel.name) for kernel in steps.kernels]
-    last = _last_cuts(steps, cuts)
+    cuts = _at_once(steps, passes)
+    last = {cut_key(kernel.name): place for place, kernel in enumerate(steps.kernels) if cuts[place] != NONE}
     source, number, cut = [], [], []
     parts = [(NONE, range(passes.rows[0].start))]
     parts += [(new, range(passes.rows[old].start, passes.rows[old].stop)) for new, old in enumerate(chosen)]
@@ -97,7 +101,7 @@ def arranged(steps: Steps, passes: Passes, in_flight: int, micro_batches: int) -
     for new, places in parts:
         for place in places:
             turns = [cuts[place]] if cuts[place] < micro_batches else []
-            if place in last:
+            if last.get(cut_key(steps.kernels[place].name)) == place:
                 turns += range(passes.micro_batches, micro_batches)
             source += [place] * len(turns)
             number += [new] * len(turns)
@@ -110,17 +114,20 @@ def arranged(steps: Steps, passes: Passes, in_flight: int, micro_batches: int) -
         chosen=chosen,
         source=np.array(source, dtype=np.int64),
         number=np.array(number, dtype=np.int64),
+        at_once=cuts,
         cut=np.array(cut, dtype=np.int64),
     )
 
 
-def _last_cuts(steps: Steps, cuts: Sequence[int]) -> frozenset[int]:
-    """Of each row of launches that cut micro-batches out of one input the last."""
-    found: dict[Hashable, int] = {}
-    for place, (kernel, cut) in enumerate(zip(steps.kernels, cuts, strict=True)):
-        if cut >= 0:
-            found[cut_key(kernel.name)] = place
-    return frozenset(found.values())
+def _at_once(steps: Steps, passes: Passes) -> list[int]:
+    """See `Arranged.at_once`."""
+    cuts = [cut_of(kernel.name) for kernel in steps.kernels]
+    together = {
+        cut_key(kernel.name)
+        for kernel, cut, at in zip(steps.kernels, cuts, passes.round.tolist(), strict=True)
+        if cut > 0 and cut != at
+    }
+    return [cut if cut_key(kernel.name) in together else NONE for kernel, cut in zip(steps.kernels, cuts, strict=True)]
 
 
 def cut_key(name: str) -> str:
@@ -160,7 +167,7 @@ def _front(given: int, wanted: int) -> list[int]:
 def _both_ends(given: int, wanted: int) -> list[int]:
     """The same where the last is unlike the others, too, and is kept before the first. Raises CannotCompose."""
     if wanted <= given:
-        front = wanted // 2
+        front = -(-wanted // 2) if wanted > 1 else 0
         return [*range(front), *range(given - wanted + front, given)]
     if given < 3:
         raise CannotCompose(phrase("the run has too few micro-batches to show what each further one repeats"))
@@ -177,6 +184,6 @@ def place_keys(steps: Steps) -> list[Hashable]:
             apart += 1
             found.append((behind, apart, form))
         else:
-            behind, apart = without_number(kernel.name), 0
+            behind, apart = without_number(cut_key(kernel.name)), 0
             found.append((behind, apart, form))
     return found[::-1]

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Hashable
 from typing import TypeAlias
 
-from swapconf.dryrun.composing.arranged import Arranged, cut_key, cut_of, place_keys
+from swapconf.dryrun.composing.arranged import Arranged, cut_key, place_keys
 from swapconf.dryrun.composing.passes import NONE
 from swapconf.dryrun.composing.reason import CannotCompose
 from swapconf.words.phrases import phrase
@@ -37,7 +37,7 @@ class Counterparts:
         for new, (source, cut) in enumerate(zip(self._source, made.cut.tolist(), strict=True)):
             self._where.setdefault((self._new_number[new], source), new)
             self._last[source] = new
-            if cut >= 0:
+            if made.at_once[source] != NONE:
                 self._cuts[cut_key(kernels[source].name), cut] = new
 
     def _index(self, source: list[int], rounds: list[int]) -> tuple[list[_Launch], dict[tuple[int, _Launch], int]]:
@@ -67,7 +67,7 @@ class Counterparts:
         for another one like it in the run (``source``). Raises CannotCompose."""
         source = self._source[new] if source == NONE else source
         here, there = self._round[source], self._round[place]
-        if (cut := cut_of(self.made.steps.kernels[place].name)) >= 0:
+        if (cut := self.made.at_once[place]) != NONE:
             return self._cut(new, place, cut)
         if self._number[source] == self._number[place] and source == self._source[new]:
             return self._where[self._new_number[new], place]
@@ -88,8 +88,8 @@ class Counterparts:
 
     def _cut(self, new: int, place: int, cut: int) -> int:
         here, key = self._round[self._source[new]], cut_key(self.made.steps.kernels[place].name)
-        own = self.made.cut[new]
-        at = own if own >= 0 else cut if here == NONE else self._new_round[new] - self._moved(here - cut)
+        own = int(self.made.cut[new])
+        at = own if own != NONE else cut if here == NONE else self._new_round[new] - self._moved(here - cut)
         if (key, at) not in self._cuts:
             raise CannotCompose(phrase("the micro-batch {number} is not cut out of the batch", number=at))
         return self._cuts[key, at]

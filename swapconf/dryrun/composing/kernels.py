@@ -66,9 +66,10 @@ def _names(places: Counterparts) -> list[str]:
     made = places.made
     count: Counter[tuple[str, str]] = Counter()
     found = []
-    for row, cut in zip(made.source.tolist(), made.cut.tolist(), strict=True):
+    rows = zip(made.source.tolist(), made.cut.tolist(), made.round.tolist(), strict=True)
+    for row, cut, at in rows:
         kernel = made.steps.kernels[row]
-        name = without_number(with_cut(kernel.name, cut))
+        name = without_number(with_cut(kernel.name, cut if cut != NONE else at))
         found.append(f"{name}-op{count[kernel.graph, name]}" if name != kernel.name else name)
         count[kernel.graph, name] += 1
     return found

@@ -104,16 +104,29 @@ def passes(steps: Steps, micro_batches: int) -> Passes:
 
 
 def _owners(steps: Steps, rows: Sequence[Pass]) -> Ints:
-    """See `Passes.owner`."""
-    owner = np.full(steps.length, NONE, dtype=np.int64)
-    for number, one in enumerate(rows):
-        owner[one.start : one.stop] = number
+    """See `Passes.owner`. What is made of nothing of the pass in which it stands, and read first by the next forward pass,
+    is of that one; before a backward pass begins, what it reads first is, and what is made of that."""
+    number = np.full(steps.length, NONE, dtype=np.int64)
+    for index, one in enumerate(rows):
+        number[one.start : one.stop] = index
     makers, first_reader = _links(steps)
-    between = [place for one in rows[:-1] for place in range(one.ends, one.stop)]
-    for place in reversed(between):
-        if place in first_reader:
-            owner[place] = min(max(owner[place], owner[first_reader[place]]), owner[place] + 1)
-    for place in between:
+    apart = np.ones(steps.length, dtype=np.bool_)
+    inside = range(rows[0].start, rows[-1].ends)
+    for place in inside:
+        apart[place] = all(apart[one] or number[one] != number[place] for one in makers.get(place, ()))
+    owner = number.copy()
+    between = {place for one in rows[:-1] for place in range(one.ends, one.stop)}
+    forward = [index for index, one in enumerate(rows) if not one.is_backward]
+    for place in reversed(inside):
+        if (reader := first_reader.get(place, NONE)) == NONE:
+            continue
+        following = next((one for one in forward if one > number[place]), NONE)
+        is_led = number[reader] == number[place] or reader not in between  # sums of all micro-batches are not
+        if (apart[place] and is_led and owner[reader] == following > NONE) or (
+            place in between and owner[reader] == number[place] + 1
+        ):
+            owner[place] = owner[reader]
+    for place in sorted(between):
         owner[place] = max(owner[place], *(owner[maker] for maker in makers.get(place, ())), NONE)
     return owner
 

@@ -1,0 +1,293 @@
+"""Composed traces against dry runs, on random stages: the table of docs/evidence/composed.md.
+
+    python scripts/evidence/composed.py FOLDER [--seed 52] [--cases 60] [--list] [--only NAME] [--page docs/evidence/composed.md]
+
+Each case is a stage of a random layout: its role, layers, micro-batches, stages and data parallelism. It is composed from
+the runs of its role in one layout (two numbers of layers), and run. ``--list`` says which runs that takes; ``--only``
+makes one of them, so that several can be made at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from swapconf.config import overrides
+from swapconf.dryrun.composing.composed import Source, composed
+from swapconf.dryrun.composing.reason import CannotCompose
+from swapconf.dryrun.composing.stage import Stage
+from swapconf.dryrun.fold import folded
+from swapconf.dryrun.rank_order import RankOrder
+from swapconf.study.settings import NONE
+from swapconf.study.study import study_for_run
+from swapconf.trace import run_record, trace_folder
+from swapconf.trace.trace import Trace
+
+ROOT = Path(__file__).parents[2]
+ROLES = ("first", "middle, odd", "middle, even", "last", "only")
+_MODEL: Mapping[str, Any] = {"hidden_size": 512, "vocab_size": 4096, "seq_length": 1024}
+_MCORE: Mapping[str, Any] = {
+    **_MODEL,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 4,
+    "head_dim": 64,
+    "intermediate_size": 1536,
+    "max_position_embeddings": 1024,
+}
+_LEGACY: Mapping[str, Any] = {**_MODEL, "num_heads": 8}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Base:
+    """What all stages that are composed of the same runs share. ``data``: degrees of data parallelism to draw from, that
+    of the runs first."""
+
+    name: str
+    config: str
+    model: Mapping[str, Any]
+    layers_key: str
+    inputs: int
+    data: tuple[int, ...]
+    sequence_parallel: bool = False
+    model_parallel: int = 2
+
+
+BASES = (
+    Base(
+        name="qwen3",
+        config="configs/small/qwen3_default_swap.yaml",
+        model=_MCORE,
+        layers_key="num_hidden_layers",
+        inputs=4,
+        data=(1,),
+    ),
+    Base(
+        name="llama",
+        config="configs/llama2_7b/example1_default_swap.yaml",
+        model=_LEGACY,
+        layers_key="num_layers",
+        inputs=0,
+        data=(2, 4),
+        sequence_parallel=True,
+    ),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shape:
+    """One stage of a layout: ``layers`` in it, one in every other."""
+
+    base: Base
+    role: str
+    stages: int
+    stage: int
+    layers: int
+    micro_batches: int
+    data: int
+
+    @property
+    def name(self) -> str:
+        return (
+            f"{self.base.name}.dp{self.data}pp{self.stages}.stage{self.stage}.layers{self.layers}.mb{self.micro_batches}"
+        )
+
+    @property
+    def rank(self) -> int:
+        return self.stage * self.data * self.base.model_parallel
+
+    def changes(self) -> tuple[str, ...]:
+        total = self.layers + self.stages - 1
+        shares = [self.layers if stage == self.stage else 1 for stage in range(self.stages)]
+        offset = [share - total // self.stages for share in shares]
+        settings: dict[str, Any] = {f"model.model_config.{key}": value for key, value in self.base.model.items()}
+        settings |= {
+            f"model.model_config.{self.base.layers_key}": total,
+            "model.model_config.offset": offset if self.stages > 1 else 0,
+            "parallel_config.data_parallel": self.data,
+            "parallel_config.model_parallel": self.base.model_parallel,
+            "parallel_config.pipeline_stage": self.stages,
+            "parallel_config.use_seq_parallel": self.base.sequence_parallel,
+            "parallel_config.micro_batch_num": self.micro_batches if self.stages > 1 else 1,
+            "runner_config.gradient_accumulation_steps": self.micro_batches if self.stages == 1 else 1,
+            "swap_config": {"swap": False},
+            "recompute_config.recompute": False,
+            "recompute_config.select_recompute": False,
+            "recompute_config.select_comm_recompute": False,
+        }
+        if self.base.inputs:
+            settings["parallel.dataset_strategy"] = [[self.data, 1]] * self.base.inputs
+        return tuple(f"{key}={json.dumps(value)}" for key, value in settings.items())
+
+    @property
+    def sources(self) -> tuple[Shape, ...]:
+        """The runs that it is composed of: two and three layers of the same role, four stages, eight micro-batches."""
+        stages = 1 if self.role == "only" else 4
+        stage = {"middle, odd": 1, "middle, even": 2, "last": 3}.get(self.role, 0)
+        return tuple(
+            replace(self, stages=stages, stage=stage, layers=layers, micro_batches=8, data=self.base.data[0])
+            for layers in ((2, 4) if self.role == "only" else (2, 3))
+        )
+
+
+def shape(rng: Random, base: Base, role: str) -> Shape:
+    """A random stage. MindSpore takes eight devices, or a power of two, or a multiple of eight."""
+    data = rng.choice(base.data)
+    stages, stage = {
+        "first": lambda: (rng.choice((2, 4)), 0),
+        "middle, odd": lambda: (3, 1) if data * base.model_parallel % 8 == 0 and rng.random() < 0.5 else (4, 1),
+        "middle, even": lambda: (4, 2),
+        "last": lambda: (lambda count: (count, count - 1))(rng.choice((2, 4))),
+        "only": lambda: (1, 0),
+    }[role]()
+    return Shape(
+        base=base,
+        role=role,
+        stages=stages,
+        stage=stage,
+        layers=rng.randint(2, 6) // (2 if role == "only" else 1) * (2 if role == "only" else 1),
+        micro_batches=rng.randint(max(stages, 2), 12),
+        data=data,
+    )
+
+
+def shapes(seed: int, count: int) -> tuple[Shape, ...]:
+    """So many different ones, the bases and roles in turns, none of them a source."""
+    rng, found = Random(seed), dict[str, Shape]()
+    turn = 0
+    while len(found) < count:
+        one = shape(rng, BASES[turn % len(BASES)], ROLES[turn // len(BASES) % len(ROLES)])
+        turn += 1
+        if one.name not in {source.name for source in one.sources}:
+            found.setdefault(one.name, one)
+    return tuple(found.values())
+
+
+def runs(cases: Sequence[Shape]) -> tuple[Shape, ...]:
+    """All that have to be run, sources first."""
+    sources = {source.name: source for one in cases for source in one.sources}
+    return (*sources.values(), *(one for one in cases if one.name not in sources))
+
+
+def order(one: Shape, folder: Path) -> RankOrder:
+    document = overrides.read(["--config", str(ROOT / one.base.config)], one.changes())
+    assert document is not None
+    return RankOrder(document=document, rank=one.rank, keep=folder)
+
+
+def make(one: Shape, folder: Path) -> None:
+    """A run, into a folder that appears only when it is whole."""
+    target, work = folder / one.name, folder / f".{one.name}"
+    if target.exists():
+        return
+    shutil.rmtree(work, ignore_errors=True)
+    report = folded.dry_run(order(one, work))
+    if not report.outcome.good:
+        raise SystemExit(f"{one.name}: {report.outcome.value}: {report.detail}")
+    (inner,) = work.glob("rank_*")
+    inner.rename(target)
+    shutil.rmtree(work)
+
+
+@cache
+def stage_of(one: Shape, folder: Path) -> Stage:
+    document = order(one, folder).document
+    return Stage(study=study_for_run(document, os.environ, NONE), number=one.stage)
+
+
+@cache
+def source(one: Shape, folder: Path) -> Source:
+    return Source(
+        stage=stage_of(one, folder),
+        trace=trace_of(one, folder),
+        micro_batches=one.micro_batches,
+        pool=run_record.pool(folder / one.name),
+    )
+
+
+def trace_of(one: Shape, folder: Path) -> Trace:
+    return trace_folder.read(folder / one.name, one.rank)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """``reason``: why it was not composed, "" where it was; differences are shares of the true figure."""
+
+    shape: Shape
+    used: float = 0.0
+    fragments: float = 0.0
+    reason: str = ""
+
+
+def row(one: Shape, folder: Path) -> Row:
+    try:
+        found = composed(stage_of(one, folder), [source(part, folder) for part in one.sources])
+    except CannotCompose as reason:
+        return Row(shape=one, reason=str(reason))
+    truth = trace_of(one, folder)
+    return Row(
+        shape=one,
+        used=found.used_peak_bytes / truth.used_peak_bytes - 1,
+        fragments=found.with_fragments_peak_bytes / truth.with_fragments_peak_bytes - 1,
+    )
+
+
+def lines(rows: Sequence[Row]) -> Iterator[str]:
+    yield "| model | role | data parallel | stages | layers | micro-batches | used peak | with fragments |"
+    yield "|---|---|---:|---:|---:|---:|---:|---:|"
+    for one in sorted(rows, key=lambda one: (one.shape.base.name, ROLES.index(one.shape.role), one.shape.name)):
+        told = one.shape
+        result = one.reason or f"{one.used:+.4%} | {one.fragments:+.3%}"
+        yield (
+            f"| {told.base.name} | {told.role} | {told.data} | {told.stages} | {told.layers} | "
+            f"{told.micro_batches} | {result} |"
+        )
+
+
+def summary(rows: Sequence[Row]) -> Iterator[str]:
+    for name, figures in (
+        ("used peak", [one.used for one in rows if not one.reason]),
+        ("with fragments", [one.fragments for one in rows if not one.reason]),
+    ):
+        yield (
+            f"- {name}: {len(figures)} cases, median {statistics.median(map(abs, figures)):.4%}, "
+            f"{min(figures):+.3%} to {max(figures):+.3%}"
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--seed", type=int, default=52)
+    parser.add_argument("--cases", type=int, default=60)
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--only", default="")
+    options = parser.parse_args()
+    cases, folder = shapes(options.seed, options.cases), options.folder.resolve()
+    folder.mkdir(parents=True, exist_ok=True)
+    if options.list:
+        print("\n".join(one.name for one in runs(cases)))
+        return
+    if options.only:
+        for one in runs(cases):
+            if one.name == options.only:
+                make(one, folder)
+        return
+    known = [one for one in cases if all((folder / part.name).exists() for part in (one, *one.sources))]
+    rows = []
+    for one in known:
+        rows.append(row(one, folder))
+        print([*lines(rows[-1:])][-1], flush=True)
+    print("\n".join((*lines(rows), "", *summary(rows))))
+
+
+if __name__ == "__main__":
+    main()
