@@ -1,10 +1,10 @@
 """Composed traces against dry runs, on random stages: the table of docs/evidence/composed.md.
 
-    python scripts/evidence/composed.py FOLDER [--seed 52] [--cases 60] [--list] [--only NAME] [--page docs/evidence/composed.md]
+    python scripts/evidence/composed.py FOLDER [--seed 52] [--cases 60] [--list] [--only NAME]
 
-Each case is a stage of a random layout: its role, layers, micro-batches, stages and data parallelism. It is composed from
-the runs of its role in one layout (two numbers of layers), and run. ``--list`` says which runs that takes; ``--only``
-makes one of them, so that several can be made at once.
+Each case is a stage of a random layout: its role, layers, micro-batches, stages and data parallelism. It is run, and
+composed from two runs of its role in one layout. ``--list`` says which runs that takes; ``--only`` makes one of them,
+so that several can be made at once.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ _LEGACY: Mapping[str, Any] = {**_MODEL, "num_heads": 8}
 
 @dataclass(frozen=True, kw_only=True)
 class Base:
-    """What all stages that are composed of the same runs share. ``data``: degrees of data parallelism to draw from, that
-    of the runs first."""
+    """What all stages that are composed of the same runs share. ``data``: degrees of data parallelism to draw from,
+    first that of the runs."""
 
     name: str
     config: str
@@ -96,9 +96,8 @@ class Shape:
 
     @property
     def name(self) -> str:
-        return (
-            f"{self.base.name}.dp{self.data}pp{self.stages}.stage{self.stage}.layers{self.layers}.mb{self.micro_batches}"
-        )
+        layout = f"{self.base.name}.dp{self.data}pp{self.stages}.stage{self.stage}"
+        return f"{layout}.layers{self.layers}.mb{self.micro_batches}"
 
     @property
     def rank(self) -> int:
@@ -141,18 +140,14 @@ class Shape:
 def shape(rng: Random, base: Base, role: str) -> Shape:
     """A random stage. MindSpore takes eight devices, or a power of two, or a multiple of eight."""
     data = rng.choice(base.data)
-    stages, stage = {
-        "first": lambda: (rng.choice((2, 4)), 0),
-        "middle, odd": lambda: (3, 1) if data * base.model_parallel % 8 == 0 and rng.random() < 0.5 else (4, 1),
-        "middle, even": lambda: (4, 2),
-        "last": lambda: (lambda count: (count, count - 1))(rng.choice((2, 4))),
-        "only": lambda: (1, 0),
-    }[role]()
+    stages = rng.choice({"first": (2, 4), "last": (2, 4), "only": (1,)}.get(role, (4,)))
+    if role == "middle, odd" and data * base.model_parallel % 8 == 0 and rng.random() < 0.5:
+        stages = 3
     return Shape(
         base=base,
         role=role,
         stages=stages,
-        stage=stage,
+        stage={"middle, odd": 1, "middle, even": 2, "last": stages - 1}.get(role, 0),
         layers=rng.randint(2, 6) // (2 if role == "only" else 1) * (2 if role == "only" else 1),
         micro_batches=rng.randint(max(stages, 2), 12),
         data=data,
@@ -229,7 +224,7 @@ class Row:
 
 def row(one: Shape, folder: Path) -> Row:
     try:
-        found = composed(stage_of(one, folder), [source(part, folder) for part in one.sources])
+        found = composed(stage_of(one, folder), [source(part, folder) for part in one.sources]).trace
     except CannotCompose as reason:
         return Row(shape=one, reason=str(reason))
     truth = trace_of(one, folder)

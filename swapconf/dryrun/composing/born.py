@@ -43,8 +43,9 @@ class Born:
         counts = steps.first_born[where + 1] - steps.first_born[where]
         self.row = ranges(steps.first_born[where], counts)
         self.place = np.repeat(np.arange(len(where)), counts)
-        self._first = offsets(counts).tolist()
-        self._birth, self._rank = steps.birthplace.tolist(), steps.rank_of_birth.tolist()
+        self._first: list[int] = offsets(counts).tolist()
+        self._birth: list[int] = steps.birthplace.tolist()
+        self._rank: list[int] = steps.rank_of_birth.tolist()
         self._copy = self.made.copy.tolist()
         self._seen: dict[tuple[int, int, bool], int] = {}
         blocks = steps.trace.blocks
@@ -53,7 +54,9 @@ class Born:
             self.early[row, NONE] = len(self.row) + len(self.early)
 
     def used(self, launched: Launched, ids: Sequence[tuple[int, ...]]) -> Used:
-        """Which instances each task refers to. ``ids``: of the tensors of each task of the run. Raises CannotCompose."""
+        """Which instances each task refers to. ``ids``: of the tensors of each task of the run.
+
+        Raises CannotCompose."""
         starts = self.made.steps.trace.blocks.start
         rows = [np.searchsorted(starts, np.array(group, dtype=np.int64)).tolist() for group in ids]
         twins = self._twins()

@@ -1,4 +1,4 @@
-"""STAGE of a layout + SOURCES -> its TRACE, composed from the traces of other layouts, or the reason why it has to be run.
+"""STAGE of a layout + SOURCES -> COMPOSED: its trace from those of other layouts, or the reason why it has to be run.
 
 Micro-batches first: each source gets as many as the stage has, in all and in flight. Then layers: of two sources with
 different numbers of them as many as the stage has are grown. At last the blocks are laid out as MindSpore's pool would.
@@ -8,14 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 
 from swapconf.dryrun.composing.arranged import arranged
 from swapconf.dryrun.composing.batch import with_batch
 from swapconf.dryrun.composing.passes import passes
 from swapconf.dryrun.composing.peers import Seat, moved
-from swapconf.dryrun.composing.reason import CannotCompose
 from swapconf.dryrun.composing.rearranged import rearranged
+from swapconf.dryrun.composing.reason import CannotCompose
 from swapconf.dryrun.composing.stage import Stage, check_alike
+from swapconf.dryrun.fold.part_words import AND
 from swapconf.dryrun.growing.grown import grown
 from swapconf.dryrun.growing.layers import Numbering
 from swapconf.dryrun.growing.reason import CannotGrow
@@ -25,7 +27,7 @@ from swapconf.dryrun.growing.whole import Run, placed, whole
 from swapconf.dryrun.rank_order import cluster_of
 from swapconf.trace.lifetimes import UNTOLD, PoolRecord
 from swapconf.trace.trace import Trace
-from swapconf.words.phrases import phrase
+from swapconf.words.phrases import joined, phrase
 
 _ELSEWHERE = 1_000_000  # layers of other stages, which a trace may name
 
@@ -45,11 +47,37 @@ class Source:
     micro_batches: int
     pool: PoolRecord = UNTOLD
 
+    @property
+    def in_flight(self) -> int:
+        return self.stage.in_flight(self.micro_batches)
 
-def composed(stage: Stage, sources: Sequence[Source], micro_batches: int | None = None) -> Trace:
-    """The trace of a rank of ``stage`` as a dry run would leave it behind, from one source that has as many layers, or
-    from two that have fewer. Sources that are not like it are left alone. ``micro_batches``: in the step of the trace,
-    by default all; memory is nearly the same from as many on as there are stages, and one.
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Composed:
+    """What a dry run of a stage would leave behind. ``sources``: those that it is made of, one or two.
+    ``micro_batches``: in its step."""
+
+    stage: Stage
+    trace: Trace
+    sources: tuple[Source, ...]
+    micro_batches: int
+
+    @property
+    def words(self) -> str:
+        """Where it is from."""
+        layers = (sum(row.length for row in one.stage.rows) for one in self.sources)
+        return phrase(
+            "composed from dry runs of {layers} layers with {micro_batches} micro-batches, {in_flight} in flight",
+            layers=joined(AND, map(str, layers)),
+            micro_batches=self.sources[-1].micro_batches,
+            in_flight=self.sources[-1].in_flight,
+        )
+
+
+def composed(stage: Stage, sources: Sequence[Source], micro_batches: int | None = None) -> Composed:
+    """The trace of the first rank of ``stage`` as a dry run would leave it behind, from one source that has as many
+    layers, or from two that have fewer. Sources that are not like it are left alone. ``micro_batches``: in the step of
+    the trace, by default all of the layout; memory is nearly the same from one more on than there are stages.
 
     Raises CannotCompose: this stage has to be run, for the reason in its text.
     """
@@ -70,35 +98,36 @@ def composed(stage: Stage, sources: Sequence[Source], micro_batches: int | None 
         raise CannotCompose(str(reason)) from None
 
 
-def _composed(stage: Stage, alike: Sequence[Source], count: int) -> Trace:
+def _composed(stage: Stage, alike: Sequence[Source], count: int) -> Composed:
     wanted = [row.length for row in stage.rows]
     full = [source for source in alike if [row.length for row in source.stage.rows] == wanted]
     if full:
         best = min(full, key=lambda source: _distance(source, stage, count))
         found = placed(_numbered(_rearranged(best, stage, count), best, stage), _run(best))
-        return _in_place(found, best, stage)
+        return _in_place(found, (best,), stage, count)
     small, big, row = _pair(alike, wanted, stage, count)
-    lengths = [source.stage.rows[row].length for source in (small, big)]
-    runs = [
-        Run(
-            trace=_local(_rearranged(source, stage, count), source),
-            kept=_kept(source, row, wanted),
-            first=sum(wanted[:row]),
-            size=length,
-            pool=source.pool,
-        )
-        for source, length in zip((small, big), lengths, strict=True)
-    ]
-    one, two = (replace(run, trace=placed(run.trace, _run(source))) for run, source in zip(runs, (small, big), strict=True))
+    one, two = (_part(source, row, wanted, stage, count) for source in (small, big))
     found = whole(one, two, range(sum(wanted)), wanted[row])
     first = stage.rows[0].first
     named = grown(steps(found), (), _numbering([first + index for index in range(sum(wanted))]), 0, {})
-    return _in_place(placed(named, _run(big)), big, stage)
+    return _in_place(placed(named, _run(big)), (small, big), stage, count)
+
+
+def _part(source: Source, row: int, wanted: Sequence[int], stage: Stage, count: int) -> Run:
+    """A source with the micro-batches of the stage, of whose rows one is to grow."""
+    found = _local(_rearranged(source, stage, count), source)
+    return Run(
+        trace=placed(found, _run(source)),
+        kept=_kept(source, row, wanted),
+        first=sum(wanted[:row]),
+        size=source.stage.rows[row].length,
+        pool=source.pool,
+    )
 
 
 def _distance(source: Source, stage: Stage, count: int) -> tuple[int, int]:
     """How far the source is from what is asked for: micro-batches in flight, and in all."""
-    flight = source.stage.in_flight(source.micro_batches) - stage.in_flight(count)
+    flight = source.in_flight - stage.in_flight(count)
     return abs(flight), abs(source.micro_batches - count)
 
 
@@ -106,20 +135,28 @@ def _pair(alike: Sequence[Source], wanted: Sequence[int], stage: Stage, count: i
     """Two sources with fewer layers in one row, and that row: the largest ones that are a whole number of periods
     away. Raises CannotCompose."""
     pairs = []
-    for small in alike:
-        for big in alike:
-            lengths = [(a.length, b.length, c) for a, b, c in zip(small.stage.rows, big.stage.rows, wanted, strict=True)]
-            differing = [row for row, (one, two, all_) in enumerate(lengths) if not one == two == all_]
-            if len(differing) == 1:
-                one, two, all_ = lengths[differing[0]]
-                if one < two <= all_ and not (all_ - two) % (two - one):
-                    pairs.append((-(two - one), two, _distance(big, stage, count), small, big, differing[0]))
+    for small, big in product(alike, repeat=2):
+        row = _row_between(small, big, wanted)
+        if row >= 0:
+            one, two = small.stage.rows[row].length, big.stage.rows[row].length
+            pairs.append(((two - one, -two, _distance(big, stage, count)), (small, big, row)))
     if not pairs:
         raise CannotCompose(
             phrase("it takes a run with as many layers in the stage, or two with fewer, of which one has a layer more")
         )
-    best = max(pairs, key=lambda pair: (pair[0], pair[1], [-far for far in pair[2]]))
-    return best[3], best[4], best[5]
+    return min(pairs, key=lambda pair: pair[0])[1]
+
+
+def _row_between(small: Source, big: Source, wanted: Sequence[int]) -> int:
+    """The one row in which they have fewer layers, the one fewer than the other and a whole number of times; -1 where
+    it is not so."""
+    lengths = [(one.length, two.length) for one, two in zip(small.stage.rows, big.stage.rows, strict=True)]
+    differing = [row for row, pair in enumerate(lengths) if {*pair} != {wanted[row]}]
+    if len(differing) != 1:
+        return -1
+    (row,) = differing
+    one, two = lengths[row]
+    return row if one < two <= wanted[row] and not (wanted[row] - two) % (two - one) else -1
 
 
 def _rearranged(source: Source, stage: Stage, count: int) -> Trace:
@@ -127,12 +164,12 @@ def _rearranged(source: Source, stage: Stage, count: int) -> Trace:
     trace = with_batch(settled(source.trace), source.micro_batches, count)
     found = steps(trace)
     taken = passes(found, source.micro_batches)
-    if taken.in_flight != source.stage.in_flight(source.micro_batches):
+    if taken.in_flight != source.in_flight:
         raise CannotCompose(
             phrase(
                 "the run keeps {found} micro-batches in flight, and its stage would keep {expected}",
                 found=taken.in_flight,
-                expected=source.stage.in_flight(source.micro_batches),
+                expected=source.in_flight,
             )
         )
     return rearranged(arranged(found, taken, stage.in_flight(count), count))
@@ -180,9 +217,12 @@ def _run(source: Source) -> Run:
     return Run(trace=source.trace, kept=(), first=0, size=0, pool=source.pool)
 
 
-def _in_place(trace: Trace, source: Source, stage: Stage) -> Trace:
+def _in_place(trace: Trace, sources: tuple[Source, ...], stage: Stage, count: int) -> Composed:
     """As the first rank of its stage."""
-    here, there = (
-        Seat(cluster=cluster_of(one.study.document), stage=one.number) for one in (source.stage, stage)
+    here, there = (Seat(cluster=cluster_of(one.study.document), stage=one.number) for one in (sources[-1].stage, stage))
+    return Composed(
+        stage=stage,
+        trace=replace(moved(trace, here, there), folder="", rank=stage.rank),
+        sources=sources,
+        micro_batches=count,
     )
-    return replace(moved(trace, here, there), folder="", rank=stage.rank)

@@ -6,64 +6,68 @@ from collections import Counter
 from dataclasses import replace
 from itertools import accumulate
 
-from swapconf.dryrun.composing.arranged import with_cut
+from swapconf.dryrun.composing.arranged import Arranged, with_cut
 from swapconf.dryrun.composing.counterparts import Counterparts
 from swapconf.dryrun.composing.passes import NONE
 from swapconf.dryrun.growing.launches import named_places
 from swapconf.trace.trace import Kernel, without_number
 
-_FURTHER = "{name}{copy:06d}"  # of an event; MindSpore counts them
-
 
 def step_kernels(places: Counterparts) -> tuple[Kernel, ...]:
     """The kernels of one step, counted from 1. Raises CannotCompose."""
-    made = places.made
-    old, copies = made.steps.kernels, made.copy.tolist()
-    flat = named_places(old)
-    stops = [*accumulate(len(kernel.inputs) + 1 for kernel in old)]
-    named = [flat[stop - len(kernel.inputs) - 1 : stop] for kernel, stop in zip(old, stops, strict=True)]
-    twins = [places.twin(place) for place in range(len(old))]
-    names = _names(places)
-
-    def there(new: int, number: int) -> int:
-        """Where in the new step that input of a launch is made, or the event that it waits for sent."""
-        row = int(made.source[new])
-        place, twin = named[row][number], twins[row]
-        return places.seen(new, place, is_shared=twin != NONE and named[twin][number : number + 1] == [place])
-
+    made, names = places.made, _names(places.made)
+    named = _named(made)
     found = []
     for new, row in enumerate(made.source.tolist()):
-        kernel = old[row]
-        inputs = []
-        for number, given in enumerate(kernel.inputs):
-            inputs.append(given if named[row][number] < 0 else _node(old, made.source, copies, there(new, number)))
-        sent = there(new, len(inputs)) if kernel.event else NONE
+        kernel, others = made.steps.kernels[row], _seen(places, new, named)
         found.append(
             replace(
                 kernel,
                 index=new + 1,
                 name=names[new],
-                output=_node(old, made.source, copies, new),
-                event=_event(old, made.source, copies, sent) if kernel.event else "",
-                inputs=tuple(inputs),
+                output=_node(made, new),
+                event=_event(made, others[-1]) if kernel.event else "",
+                inputs=tuple(
+                    given if maker == NONE else _node(made, maker)
+                    for given, maker in zip(kernel.inputs, others[:-1], strict=True)
+                ),
             )
         )
     return tuple(found)
 
 
-def _node(old, source, copies, new: int) -> str:
-    own, copy = old[source[new]].output, copies[new]
+def _named(made: Arranged) -> list[list[int]]:
+    """[places] where each input is made, NONE for what no launch makes, and where the event is sent."""
+    kernels = made.steps.kernels
+    flat = named_places(kernels)
+    counts = [len(kernel.inputs) + 1 for kernel in kernels]
+    return [flat[stop - count : stop] for count, stop in zip(counts, accumulate(counts), strict=True)]
+
+
+def _seen(places: Counterparts, new: int, named: list[list[int]]) -> list[int]:
+    """The same of a new launch, in the new step."""
+    row = int(places.made.source[new])
+    twin = places.twin(row)
+    others = named[twin] if twin != NONE else []
+    return [
+        NONE if place < 0 else places.seen(new, place, is_shared=others[number : number + 1] == [place])
+        for number, place in enumerate(named[row])
+    ]
+
+
+def _node(made: Arranged, new: int) -> str:
+    own, copy = made.steps.kernels[int(made.source[new])].output, int(made.copy[new])
     return f"{own}_{copy}" if copy else own
 
 
-def _event(old, source, copies, new: int) -> str:
-    own, copy = old[source[new]].event, copies[new]
-    return _FURTHER.format(name=own, copy=copy) if copy else own
+def _event(made: Arranged, new: int) -> str:
+    """MindSpore counts them."""
+    own, copy = made.steps.kernels[int(made.source[new])].event, int(made.copy[new])
+    return f"{own}{copy:06d}" if copy else own
 
 
-def _names(places: Counterparts) -> list[str]:
+def _names(made: Arranged) -> list[str]:
     """Each numbered among its operators, in order of launches."""
-    made = places.made
     count: Counter[tuple[str, str]] = Counter()
     found = []
     rows = zip(made.source.tolist(), made.cut.tolist(), made.round.tolist(), strict=True)

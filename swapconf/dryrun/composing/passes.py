@@ -9,7 +9,7 @@ each; the distances that most of such launches have are those of the passes.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -104,31 +104,43 @@ def passes(steps: Steps, micro_batches: int) -> Passes:
 
 
 def _owners(steps: Steps, rows: Sequence[Pass]) -> Ints:
-    """See `Passes.owner`. What is made of nothing of the pass in which it stands, and read first by the next forward pass,
-    is of that one; before a backward pass begins, what it reads first is, and what is made of that."""
+    """See `Passes.owner`. What is made of nothing of the pass in which it stands, and read first by the next forward
+    pass, is of that one. Before a backward pass begins, what it reads first is of it, and what is made of that."""
     number = np.full(steps.length, NONE, dtype=np.int64)
     for index, one in enumerate(rows):
         number[one.start : one.stop] = index
     makers, first_reader = _links(steps)
-    apart = np.ones(steps.length, dtype=np.bool_)
-    inside = range(rows[0].start, rows[-1].ends)
-    for place in inside:
-        apart[place] = all(apart[one] or number[one] != number[place] for one in makers.get(place, ()))
+    apart = _apart(number, makers)
     owner = number.copy()
     between = {place for one in rows[:-1] for place in range(one.ends, one.stop)}
-    forward = [index for index, one in enumerate(rows) if not one.is_backward]
-    for place in reversed(inside):
-        if (reader := first_reader.get(place, NONE)) == NONE:
+    following = _following(rows)
+    for place in reversed(range(rows[0].start, rows[-1].ends)):
+        reader = first_reader.get(place, NONE)
+        if reader == NONE or owner[reader] <= number[place]:
             continue
-        following = next((one for one in forward if one > number[place]), NONE)
         is_led = number[reader] == number[place] or reader not in between  # sums of all micro-batches are not
-        if (apart[place] and is_led and owner[reader] == following > NONE) or (
-            place in between and owner[reader] == number[place] + 1
-        ):
+        ahead = following[number[place]] if apart[place] and is_led else NONE
+        if owner[reader] in (ahead, number[place] + 1 if place in between else NONE):
             owner[place] = owner[reader]
     for place in sorted(between):
         owner[place] = max(owner[place], *(owner[maker] for maker in makers.get(place, ())), NONE)
     return owner
+
+
+def _following(rows: Sequence[Pass]) -> list[int]:
+    """[passes] the next forward pass, NONE behind the last."""
+    found = [NONE] * len(rows)
+    for index in reversed(range(len(rows) - 1)):
+        found[index] = found[index + 1] if rows[index + 1].is_backward else index + 1
+    return found
+
+
+def _apart(number: Ints, makers: Mapping[int, Sequence[int]]) -> list[bool]:
+    """[places] whether it is made of nothing of its pass but what is so, too."""
+    found: list[bool] = []
+    for place, own in enumerate(number.tolist()):
+        found.append(all(found[one] or number[one] != own for one in makers.get(place, ())))
+    return found
 
 
 def _links(steps: Steps) -> tuple[dict[int, list[int]], dict[int, int]]:

@@ -53,11 +53,9 @@ def _moved(task: Task, here: Seat, there: Seat, groups: dict[str, str]) -> Task:
     ranks = [int(word) for word in known.get(_RANKS, "").split() if word.isdigit()]
     if not ranks or _GROUP not in known:
         return task
-    if task.primitive in POINT_TO_POINT:
-        new = [_peer(rank, here, there) for rank in ranks]
-    else:
-        new = _group(ranks, here, there)
-    group = groups.setdefault(known[_GROUP], "-".join(("ranks", *map(str, new))))
+    new = _group(ranks, here, there)
+    kind = "messages" if task.primitive in POINT_TO_POINT else "ranks"
+    group = groups.setdefault(known[_GROUP], "-".join((kind, *map(str, new))))
     changed = {_RANKS: " ".join(map(str, new)), _GROUP: group}
     changed |= {key: str(_peer(int(known[key]), here, there)) for key in _PEERS if known.get(key, "").isdigit()}
     return replace(task, attributes=tuple((key, changed.get(key, value)) for key, value in task.attributes))

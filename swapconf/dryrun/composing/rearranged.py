@@ -90,15 +90,14 @@ def _released(born: Born, places: Counterparts, launched: Launched, reads: Used)
     last = steps.freed[early[:, 0]]
     if (steps.place[np.maximum(last, 0)][last >= 0] >= 0).any():
         raise CannotCompose(phrase("a parameter or constant is released in the steps"))
-    freed = steps.freed[born.row]
+    freed, born_rank = steps.freed[born.row], steps.rank[steps.born[born.row]]
+    last_rank = steps.rank[np.maximum(last, 0)]
     nobody = Instances(
         row=np.concatenate([born.row, early[:, 0]]),
         copy=np.concatenate([born.made.copy[born.place % len(born.made.source)], early[:, 1]]),
         place=np.concatenate([born.place, np.full(len(early), START)]),
         freed=np.concatenate([np.where(freed >= 0, born.place, NONE), np.full(len(early), NONE)]),
-        freed_rank=np.concatenate(
-            [np.where(freed >= 0, steps.rank[steps.born[born.row]], NONE), np.where(last >= 0, steps.rank[np.maximum(last, 0)], NONE)]
-        ),
+        freed_rank=np.concatenate([np.where(freed >= 0, born_rank, NONE), np.where(last >= 0, last_rank, NONE)]),
         node={},
     )
     read = kept_for_readers(nobody, launched, reads, steps)

@@ -112,10 +112,9 @@ def check_alike(source: Stage, target: Stage) -> None:
                 target=phrase(target.role.value),
             )
         )
-    here, there = (dict(_flat(one.study.document.root.plain())) for one in (source, target))
-    for key in sorted(here.keys() | there.keys()):
-        if here.get(key) != there.get(key) and key not in _FREE and not key.startswith(_OUTSIDE):
-            raise CannotCompose(phrase("{key} differs from that of the run", key=key))
+    here, there = (_settings(one.study) for one in (source, target))
+    if differing := sorted(key for key in here.keys() | there.keys() if here.get(key) != there.get(key)):
+        raise CannotCompose(phrase("{key} differs from that of the run", key=differing[0]))
     _check_data_parallel(source.study, target.study)
     mine, other = source.rows, target.rows
     if len(mine) != len(other) or not all(
@@ -143,6 +142,12 @@ def _check_data_parallel(source: Study, target: Study) -> None:
         raise CannotCompose(phrase("with the parallel optimizer a rank holds another share of the weights"))
     if ((settings.get("parallel_config") or {}).get("expert_parallel") or 1) > 1:
         raise CannotCompose(phrase("with expert_parallel a rank shares its experts with others"))
+
+
+def _settings(study: Study) -> dict[str, Any]:
+    """What has to be the same, by dotted key."""
+    settings: Any = study.document.root.plain()
+    return {key: value for key, value in _flat(settings) if key not in _FREE and not key.startswith(_OUTSIDE)}
 
 
 def _flat(settings: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:
