@@ -2,9 +2,9 @@
 
     python scripts/evidence/composed.py FOLDER [--seed 52] [--cases 60] [--list] [--only NAME]
 
-Each case is a stage of a random layout: its role, layers, micro-batches, stages and data parallelism. It is run, and
-composed from two runs of its role in one layout. ``--list`` says which runs that takes; ``--only`` makes one of them,
-so that several can be made at once.
+Each case is a stage of a random layout: its role, layers, micro-batches, stages and data parallelism. ``--list`` says
+which runs they take, beside two of each role with few layers; ``--only`` makes one of them, so that several can be made
+at once. Without either, all runs in FOLDER are composed from each other, in every way in which that is possible.
 """
 
 from __future__ import annotations
@@ -14,23 +14,24 @@ import json
 import os
 import shutil
 import statistics
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from itertools import permutations
 from pathlib import Path
 from random import Random
 from typing import Any
 
 from swapconf.config import overrides
+from swapconf.config.nodes import from_plain, nowhere
 from swapconf.dryrun.composing.composed import Source, composed
 from swapconf.dryrun.composing.reason import CannotCompose
-from swapconf.dryrun.composing.stage import Stage
+from swapconf.dryrun.composing.stage import Role, Stage
 from swapconf.dryrun.fold import folded
-from swapconf.dryrun.rank_order import RankOrder
+from swapconf.dryrun.rank_order import RankOrder, cluster_of
 from swapconf.study.settings import NONE
 from swapconf.study.study import study_for_run
 from swapconf.trace import run_record, trace_folder
-from swapconf.trace.trace import Trace
 
 ROOT = Path(__file__).parents[2]
 ROLES = ("first", "middle, odd", "middle, even", "last", "only")
@@ -192,70 +193,100 @@ def make(one: Shape, folder: Path) -> None:
     shutil.rmtree(work)
 
 
-@cache
-def stage_of(one: Shape, folder: Path) -> Stage:
-    document = order(one, folder).document
-    return Stage(study=study_for_run(document, os.environ, NONE), number=one.stage)
+@dataclass(frozen=True, kw_only=True)
+class Kept:
+    """A dry run in a folder, whole."""
+
+    folder: Path
+    source: Source
+
+    @property
+    def layers(self) -> int:
+        return sum(row.length for row in self.source.stage.rows)
+
+    @property
+    def words(self) -> str:
+        stage = self.source.stage
+        cluster = cluster_of(stage.study.document)
+        place = f"stage {stage.number} of {cluster.num_stages}, " if cluster.num_stages > 1 else ""
+        return f"{place}{self.layers} layers, {self.source.micro_batches} micro-batches, dp{cluster.data_parallel}"
 
 
-@cache
-def source(one: Shape, folder: Path) -> Source:
-    return Source(
-        stage=stage_of(one, folder),
-        trace=trace_of(one, folder),
-        micro_batches=one.micro_batches,
-        pool=run_record.pool(folder / one.name),
+def kept(folder: Path) -> Kept:
+    record = run_record.read(folder)
+    document = from_plain(record["settings"], nowhere(record["report"]["file"]))
+    stage = Stage(study=study_for_run(document, os.environ, NONE), number=record["report"]["stage"])
+    return Kept(
+        folder=folder,
+        source=Source(
+            stage=stage,
+            trace=trace_folder.read(folder, record["report"]["rank"]),
+            micro_batches=stage.micro_batches,
+            pool=run_record.pool(folder),
+        ),
     )
-
-
-def trace_of(one: Shape, folder: Path) -> Trace:
-    return trace_folder.read(folder / one.name, one.rank)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """``reason``: why it was not composed, "" where it was; differences are shares of the true figure."""
+    """``used``, ``fragments``: differences as shares of the true figures."""
 
-    shape: Shape
-    used: float = 0.0
-    fragments: float = 0.0
-    reason: str = ""
+    target: Kept
+    sources: tuple[Kept, ...]
+    used: float
+    fragments: float
 
 
-def row(one: Shape, folder: Path) -> Row:
-    try:
-        found = composed(stage_of(one, folder), [source(part, folder) for part in one.sources]).trace
-    except CannotCompose as reason:
-        return Row(shape=one, reason=str(reason))
-    truth = trace_of(one, folder)
-    return Row(
-        shape=one,
-        used=found.used_peak_bytes / truth.used_peak_bytes - 1,
-        fragments=found.with_fragments_peak_bytes / truth.with_fragments_peak_bytes - 1,
+def ways(target: Kept, runs: Sequence[Kept]) -> Iterator[tuple[Kept, ...]]:
+    """What it could be composed from: each other run of as many layers, each two runs of one layout with fewer."""
+    others = [one for one in runs if one is not target and one.source.stage.role is target.source.stage.role]
+    yield from ((one,) for one in others if one.layers == target.layers)
+    for one, two in permutations(others, 2):
+        seats = {(item.source.stage.num_stages, item.source.micro_batches) for item in (one, two)}
+        if one.layers < two.layers < target.layers and len(seats) == 1:
+            yield one, two
+
+
+def rows(runs: Sequence[Kept]) -> Iterator[Row]:
+    """Of all that compose; what is refused is counted by its reason, and told."""
+    refused: Counter[str] = Counter()
+    for target in runs:
+        for sources in ways(target, runs):
+            try:
+                found = composed(target.source.stage, [one.source for one in sources]).trace
+            except CannotCompose as reason:
+                refused[str(reason)] += 1
+                continue
+            truth = target.source.trace
+            yield Row(
+                target=target,
+                sources=sources,
+                used=found.used_peak_bytes / truth.used_peak_bytes - 1,
+                fragments=found.with_fragments_peak_bytes / truth.with_fragments_peak_bytes - 1,
+            )
+    for words, count in refused.most_common():
+        print(f"refused {count} times: {words}", flush=True)
+
+
+def line(one: Row) -> str:
+    told, source = one.target, one.sources[-1].source
+    layers = " and ".join(str(item.layers) for item in one.sources)
+    return (
+        f"| {told.source.stage.role.value} | {told.words} | {layers} layers, {source.micro_batches} micro-batches, "
+        f"{source.in_flight} in flight | {told.source.in_flight} | {one.used:+.4%} | {one.fragments:+.3%} |"
     )
 
 
-def lines(rows: Sequence[Row]) -> Iterator[str]:
-    yield "| model | role | data parallel | stages | layers | micro-batches | used peak | with fragments |"
-    yield "|---|---|---:|---:|---:|---:|---:|---:|"
-    for one in sorted(rows, key=lambda one: (one.shape.base.name, ROLES.index(one.shape.role), one.shape.name)):
-        told = one.shape
-        result = one.reason or f"{one.used:+.4%} | {one.fragments:+.3%}"
-        yield (
-            f"| {told.base.name} | {told.role} | {told.data} | {told.stages} | {told.layers} | "
-            f"{told.micro_batches} | {result} |"
-        )
-
-
-def summary(rows: Sequence[Row]) -> Iterator[str]:
-    for name, figures in (
-        ("used peak", [one.used for one in rows if not one.reason]),
-        ("with fragments", [one.fragments for one in rows if not one.reason]),
-    ):
-        yield (
-            f"- {name}: {len(figures)} cases, median {statistics.median(map(abs, figures)):.4%}, "
-            f"{min(figures):+.3%} to {max(figures):+.3%}"
-        )
+def summary(found: Sequence[Row]) -> Iterator[str]:
+    yield "| role | composed | used peak: median | lowest | highest | with fragments: median | lowest | highest |"
+    yield "|---|---:|---:|---:|---:|---:|---:|---:|"
+    for role in (None, *Role):
+        mine = [one for one in found if role in (None, one.target.source.stage.role)]
+        if mine:
+            parts = [f"| {role.value if role else 'all'} | {len(mine)}"]
+            for figures in ([one.used for one in mine], [one.fragments for one in mine]):
+                parts.append(f"{statistics.median(map(abs, figures)):.4%} | {min(figures):+.4%} | {max(figures):+.4%}")
+            yield " | ".join(parts) + " |"
 
 
 def main() -> None:
@@ -276,12 +307,13 @@ def main() -> None:
             if one.name == options.only:
                 make(one, folder)
         return
-    known = [one for one in cases if all((folder / part.name).exists() for part in (one, *one.sources))]
-    rows = []
-    for one in known:
-        rows.append(row(one, folder))
-        print([*lines(rows[-1:])][-1], flush=True)
-    print("\n".join((*lines(rows), "", *summary(rows))))
+    records = sorted(folder.rglob(run_record.FILE))
+    good = [path.parent for path in records if run_record.report(path.parent).get("outcome") == "completed"]
+    found = []
+    for row in rows([kept(place) for place in good]):
+        found.append(row)
+        print(line(row), flush=True)
+    print("\n".join(("", *summary(found))))
 
 
 if __name__ == "__main__":
