@@ -87,19 +87,18 @@ def test_a_run_is_composed_of_itself() -> None:
 
 
 @pytest.mark.parametrize(
-    ("source", "target", "used", "with_fragments", "kernels"),
+    ("name", "target", "used", "with_fragments", "kernels"),
     [
-        (first, (0, 2, 4, 4), 180_169_728, 189_945_856, 4218),  # two in flight, not four
-        (first, (0, 4, 8, 10), 280_037_376, 292_685_824, 8670),  # four more micro-batches
-        (first, (0, 4, 8, 4), 277_901_312, 288_443_392, 4218),  # no forward pass while others go backward
-        (only, (0, 1, 4, 6), 276_949_504, 279_851_520, 11598),
+        ("first", (0, 2, 4, 4), 180_169_728, 189_945_856, 4218),  # two in flight, not four
+        ("first", (0, 4, 8, 10), 280_037_376, 292_685_824, 8670),  # four more micro-batches
+        ("first", (0, 4, 8, 4), 277_901_312, 288_443_392, 4218),  # no forward pass while others go backward
+        ("only", (0, 1, 4, 6), 276_949_504, 279_851_520, 11598),
     ],
 )
 def test_another_number_of_micro_batches_takes_what_its_own_run_takes(
-    source: object, target: tuple[int, int, int, int], used: int, with_fragments: int, kernels: int
+    name: str, target: tuple[int, int, int, int], used: int, with_fragments: int, kernels: int
 ) -> None:
-    assert callable(source)
-    found = composed(stage(*target), [source()]).trace
+    found = composed(stage(*target), [first() if name == "first" else only()]).trace
     assert found.used_peak_bytes == pytest.approx(used, rel=CLOSE)
     assert found.with_fragments_peak_bytes == pytest.approx(with_fragments, rel=5 * CLOSE)
     assert len(found.kernels) == kernels
@@ -214,5 +213,5 @@ def test_a_kept_composed_trace_is_read_again_and_says_what_it_is_composed_of(tmp
     assert np.array_equal(again.blocks.address, of_two_stages().trace.blocks.address)
     record = run_record.report(tmp_path / "rank_0")
     assert run_record.grown(record) == (
-        "composed from dry runs of 2 layers with 6 micro-batches, 4 of them in flight"
-    ).replace(", 4 of them", ", 4")
+        "composed from dry runs of 2 layers with 4 of 6 micro-batches in flight"
+    )

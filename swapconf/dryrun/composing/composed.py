@@ -67,7 +67,7 @@ class Composed:
         """Where it is from."""
         layers = (sum(row.length for row in one.stage.rows) for one in self.sources)
         return phrase(
-            "composed from dry runs of {layers} layers with {micro_batches} micro-batches, {in_flight} in flight",
+            "composed from dry runs of {layers} layers with {in_flight} of {micro_batches} micro-batches in flight",
             layers=joined(AND, map(str, layers)),
             micro_batches=self.sources[-1].micro_batches,
             in_flight=self.sources[-1].in_flight,
