@@ -179,5 +179,5 @@ def _launches(steps: Steps, micro_batches: int, *, is_backward: bool) -> list[li
 
 
 def _distances(places: Sequence[int]) -> tuple[int, ...]:
-    """From the second on: the first forward pass does more."""
-    return tuple(np.diff(places[1:]).tolist())
+    """From the second on, where there are more: the first forward pass does more."""
+    return tuple(np.diff(places[1:] if len(places) > 2 else places).tolist())

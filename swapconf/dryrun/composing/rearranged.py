@@ -5,6 +5,7 @@ Where the blocks are in memory is not known of it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -22,7 +23,8 @@ from swapconf.dryrun.growing.rows import blocks_of, kernels_of, tasks_of
 from swapconf.dryrun.growing.steps import START, Steps
 from swapconf.trace.blocks import ranges
 from swapconf.trace.columns import Ints
-from swapconf.trace.trace import Trace
+from swapconf.trace.fused_kernels import FusedKernel
+from swapconf.trace.trace import Kernel, Trace
 from swapconf.words.phrases import phrase
 
 
@@ -37,14 +39,27 @@ def rearranged(made: Arranged) -> Trace:
     when = events(steps, blocks, launched)
     if (when.end <= when.start).any():
         raise CannotCompose(phrase("a tensor would be released before it is made"))
-    kernels = kernels_of(step_kernels(places), steps.count)
+    step = step_kernels(places)
+    kernels = kernels_of(step, steps.count)
     return replace(
         steps.trace,
         kernels=kernels,
         launch_graph_file="",
+        fused_kernels_file="",
+        known_inside=_inside(made, step),
         tasks=tasks_of(steps, kernels, launched, when, reads, writes, blocks),
         blocks=blocks_of(steps, kernels, launched, when, reads, blocks),
     )
+
+
+def _inside(made: Arranged, step: Sequence[Kernel]) -> Mapping[str, FusedKernel]:
+    """What is inside the fused kernels of the new step, by their new names."""
+    known, old = made.steps.trace.fused_kernels, made.steps.kernels
+    return {
+        kernel.name: known[old[source].name]
+        for kernel, source in zip(step, made.source.tolist(), strict=True)
+        if old[source].name in known
+    }
 
 
 def _launched(made: Arranged) -> Launched:
