@@ -10,7 +10,6 @@ at once. Without either, all runs in FOLDER are composed from each other, in eve
 from __future__ import annotations
 
 import argparse
-import os
 import shutil
 import statistics
 from collections import Counter
@@ -23,15 +22,13 @@ import evidence_page
 from composed_shapes import Shape, order, runs, shapes
 from evidence_page import opening, paragraph, table
 
-from swapconf.config.nodes import from_plain, nowhere
 from swapconf.dryrun.composing.composed import Source, composed
+from swapconf.dryrun.composing.keep import source
 from swapconf.dryrun.composing.reason import CannotCompose
-from swapconf.dryrun.composing.stage import Role, Stage
+from swapconf.dryrun.composing.stage import Role
 from swapconf.dryrun.fold import folded
 from swapconf.dryrun.rank_order import cluster_of
-from swapconf.study.settings import NONE
-from swapconf.study.study import study_for_run
-from swapconf.trace import run_record, trace_folder
+from swapconf.trace import run_record
 
 
 def make(one: Shape, folder: Path) -> None:
@@ -50,7 +47,7 @@ def make(one: Shape, folder: Path) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Kept:
-    """A dry run in a folder, whole."""
+    """A dry run in a folder."""
 
     folder: Path
     source: Source
@@ -65,21 +62,6 @@ class Kept:
         cluster = cluster_of(stage.study.document)
         place = f"stage {stage.number} of {cluster.num_stages}, " if cluster.num_stages > 1 else ""
         return f"{place}{self.layers} layers, {self.source.micro_batches} micro-batches, dp{cluster.data_parallel}"
-
-
-def kept(folder: Path) -> Kept:
-    record = run_record.read(folder)
-    document = from_plain(record["settings"], nowhere(record["report"]["file"]))
-    stage = Stage(study=study_for_run(document, os.environ, NONE), number=record["report"]["stage"])
-    return Kept(
-        folder=folder,
-        source=Source(
-            stage=stage,
-            trace=trace_folder.read(folder, record["report"]["rank"]),
-            micro_batches=stage.micro_batches,
-            pool=run_record.pool(folder),
-        ),
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,12 +103,12 @@ def rows(runs: Sequence[Kept], refused: Counter[str]) -> Iterator[Row]:
 
 
 def case(one: Row) -> list[str]:
-    source = one.sources[-1].source
+    last = one.sources[-1].source
     layers = " and ".join(str(item.layers) for item in one.sources)
     return [
         one.target.source.stage.role.value,
         one.target.words,
-        f"{layers} layers, {source.in_flight} of {source.micro_batches} micro-batches in flight",
+        f"{layers} layers, {last.in_flight} of {last.micro_batches} micro-batches in flight",
         str(one.target.source.in_flight),
         f"{one.used:+.4%}",
         f"{one.fragments:+.3%}",
@@ -159,7 +141,7 @@ def page(found: Sequence[Row], refused: Mapping[str, int], history: Sequence[str
     lines += ["## How", ""]
     lines += paragraph(
         "Tiny models (hidden 512, sequence 1,024, vocabulary 4,096), MindSpore 2.9.0 and MindSpore Transformers 1.9.0, "
-        "level 1, no swap and no recompute. Each run is composed from every other run of its role, or two, that allows it."
+        "level 1, no swap, no recompute. Each run is composed from every other run of its role, or two, that allows it."
     )
     lines += (
         [*table(("refused for", "cases"), [[words, str(count)] for words, count in refused.items()])] if refused else []
@@ -193,7 +175,7 @@ def main() -> None:
                 make(one, folder)
         return
     found, refused = [], Counter[str]()
-    for row in rows([kept(place) for place in good_runs(folder)], refused):
+    for row in rows([Kept(folder=place, source=source(place)) for place in good_runs(folder)], refused):
         found.append(row)
         print(" | ".join(case(row)), flush=True)
     written = page(found, refused, evidence_page.kept(options.out) if options.out else [])

@@ -146,7 +146,7 @@ def _chosen(passes: Passes, in_flight: int, micro_batches: int) -> list[int]:
             phrase("one keeps a micro-batch in flight while it takes the next one, and the other does not")
         )
     warm = _front(given[0], wanted[0])
-    steady = _both_ends(given[1], wanted[1])
+    steady = _both_ends(given[1], wanted[1], first_is_alike=given[0] > 0)
     cool = [given[0] - 1 - one for one in reversed(_front(given[0], wanted[0]))]
     pairs = [given[0] + one + number for one in steady for number in (one, one + 1)]
     return [*warm, *pairs, *(given[0] + 2 * given[1] + one for one in cool)]
@@ -164,14 +164,14 @@ def _front(given: int, wanted: int) -> list[int]:
     return [*range(middle), *[middle] * (wanted - given), *range(middle, given)]
 
 
-def _both_ends(given: int, wanted: int) -> list[int]:
+def _both_ends(given: int, wanted: int, *, first_is_alike: bool) -> list[int]:
     """The same where the last is unlike the others, too, and is kept before the first. Raises CannotCompose."""
     if wanted <= given:
         front = -(-wanted // 2) if wanted > 1 else 0
         return [*range(front), *range(given - wanted + front, given)]
-    if given < 3:
+    if given < 3 - first_is_alike:
         raise CannotCompose(phrase("the run has too few micro-batches to show what each further one repeats"))
-    middle = given // 2
+    middle = (given - first_is_alike) // 2
     return [*range(middle), *[middle] * (wanted - given), *range(middle, given)]
 
 

@@ -1,19 +1,42 @@
-"""COMPOSED -> FOLDER: the trace and its record as a dry run keeps them, so that every command reads them."""
+"""FOLDER of a dry run -> SOURCE, and COMPOSED -> FOLDER: as a dry run keeps it, so that every command reads it."""
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
+from swapconf.config.nodes import from_plain, nowhere
 from swapconf.dryrun.child import Ran, kept, record
-from swapconf.dryrun.composing.composed import Composed
+from swapconf.dryrun.composing.composed import Composed, Source
+from swapconf.dryrun.composing.reason import CannotCompose
+from swapconf.dryrun.composing.stage import Stage
 from swapconf.dryrun.effect.effect import observed
 from swapconf.dryrun.outcome import RankOutcome, RankReport
 from swapconf.dryrun.rank_order import RankOrder
 from swapconf.dryrun.verdict import Peaks, verdict
 from swapconf.memory import holders
-from swapconf.trace import grown_trace_writer
+from swapconf.study.settings import NONE, Settings
+from swapconf.study.study import study_for_run
+from swapconf.trace import grown_trace_writer, run_record, trace_folder
 from swapconf.trace.trace import WorkerLog
+from swapconf.words.phrases import phrase
+
+
+def source(folder: Path, settings: Settings = NONE) -> Source:
+    """The dry run that ``--keep`` left in ``folder``, ``DIR/rank_N``: whole, or grown from a fold. Raises CannotCompose
+    where it has no record of a run, SwapconfError where the trace cannot be read."""
+    known, report = run_record.read(folder), run_record.report(folder)
+    if not isinstance(known.get("settings"), dict) or not {"rank", "stage"} <= report.keys():
+        raise CannotCompose(phrase("what was run is not recorded beside the trace"))
+    document = from_plain(known["settings"], nowhere(str(report.get("file") or folder)))
+    stage = Stage(study=study_for_run(document, os.environ, settings), number=report["stage"])
+    return Source(
+        stage=stage,
+        trace=trace_folder.read(folder, report["rank"]),
+        micro_batches=run_record.micro_batches(folder)[0] or stage.micro_batches,
+        pool=run_record.pool(folder),
+    )
 
 
 def keep(found: Composed, folder: Path) -> RankReport:
