@@ -212,6 +212,4 @@ def test_a_kept_composed_trace_is_read_again_and_says_what_it_is_composed_of(tmp
     assert again.used_peak_bytes == of_two_stages().trace.used_peak_bytes == report.used_peak_bytes
     assert np.array_equal(again.blocks.address, of_two_stages().trace.blocks.address)
     record = run_record.report(tmp_path / "rank_0")
-    assert run_record.grown(record) == (
-        "composed from dry runs of 2 layers with 4 of 6 micro-batches in flight"
-    )
+    assert run_record.grown(record) == ("composed from dry runs of 2 layers with 4 of 6 micro-batches in flight")
