@@ -206,6 +206,27 @@ def test_neighbours_in_the_middle_of_a_pipeline_have_roles_of_their_own() -> Non
     ]
 
 
+def test_a_composed_trace_that_is_kept_can_be_composed_again(tmp_path: Path) -> None:
+    whole = composed(stage(0, 4, 8, 8), [first()])
+    keep.keep(whole, tmp_path)
+    again = keep.source(tmp_path / "rank_0")
+    assert again.stage.role is Role.FIRST
+    assert (again.micro_batches, again.in_flight) == (8, 4)
+    found = composed(stage(0, 2, 4, 4), [again]).trace
+    assert found.used_peak_bytes == pytest.approx(of_two_stages().trace.used_peak_bytes, rel=CLOSE)
+
+
+def test_a_trace_of_fewer_micro_batches_than_its_layout_says_how_many_it_has(tmp_path: Path) -> None:
+    keep.keep(composed(stage(0, 4, 8, 32), [first()], micro_batches=8), tmp_path)
+    assert run_record.micro_batches(tmp_path / "rank_0") == (8, 32)
+    assert keep.source(tmp_path / "rank_0").micro_batches == 8
+
+
+def test_a_folder_without_a_record_of_its_run_is_no_source(tmp_path: Path) -> None:
+    with pytest.raises(CannotCompose, match="not recorded"):
+        keep.source(tmp_path)
+
+
 def test_a_kept_composed_trace_is_read_again_and_says_what_it_is_composed_of(tmp_path: Path) -> None:
     report = keep.keep(of_two_stages(), tmp_path)
     again = trace_folder.read(tmp_path / "rank_0", rank=0)
