@@ -168,6 +168,8 @@ def test_a_composed_stage_sends_to_the_next_stage_of_its_own_layout() -> None:
         (stage(0, 4, 8, 6, "parallel.enable_parallel_optimizer=True"), "parallel.enable_parallel_optimizer differs"),
         (stage(0, 4, 8, 6, data=2), "with data_parallel 1 no gradients are added up"),
         (stage(0, 4, 12, 6), "it takes a run with as many layers in the stage"),
+        (stage(0, 4, 8, 6, "recompute_config.recompute=True"), "something is swapped or recomputed"),
+        (stage(0, 4, 8, 6, 'swap_config={"swap": true}'), "something is swapped or recomputed"),
         (
             stage(
                 0,

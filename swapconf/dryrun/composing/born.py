@@ -62,12 +62,23 @@ class Born:
         twins = self._twins()
         found, counts = [], []
         for task, place in zip(launched.task.tolist(), launched.place.tolist(), strict=True):
+            self._check_sum(place, rows[task])
             others = rows[twins[task]] if twins[task] != NONE else None
             for number, row in enumerate(rows[task]):
                 is_shared = others is not None and number < len(others) and others[number] == row
                 found.append(self._instance(task, place, row, is_shared=is_shared))
             counts.append(len(rows[task]))
         return Used(instance=np.array(found, dtype=np.int64), borders=offsets(np.array(counts, dtype=np.int64)))
+
+    def _check_sum(self, place: int, rows: Sequence[int]) -> None:
+        """What stands outside of all passes has to read as much of any number of them."""
+        made, few = self.made, self.made.passes.micro_batches
+        if few == made.micro_batches or place < 0 or made.number[place % len(made.source)] != NONE or len(rows) < few:
+            return
+        length = made.steps.length
+        read = {int(made.passes.number[self._birth[row] % length]) for row in rows if self._birth[row] >= 0}
+        if len(read - {NONE}) >= few > 1:
+            raise CannotCompose(phrase("something outside of the passes reads of each micro-batch"))
 
     def _twins(self) -> list[int]:
         """[tasks of the run] the same of another micro-batch, NONE where there is none."""

@@ -104,6 +104,7 @@ def check_alike(source: Stage, target: Stage) -> None:
     """Raises CannotCompose where a trace of the one does not tell that of the other."""
     for one in (source, target):
         _check_schedule(one.study)
+        _check_strategy(one)
     if source.role is not target.role:
         raise CannotCompose(
             phrase(
@@ -129,6 +130,14 @@ def _check_schedule(study: Study) -> None:
         raise CannotCompose(phrase("the passes of an interleaved pipeline were not measured"))
     if found.why_not:
         raise CannotCompose(found.why_not)
+
+
+def _check_strategy(stage: Stage) -> None:
+    """What is swapped or recomputed was not measured, and need not be: what-if tells it of a composed trace."""
+    if any(stage.layer(row.first).plan.asked for row in stage.rows):
+        raise CannotCompose(
+            phrase("something is swapped or recomputed: compose it without, and ask what-if of that trace")
+        )
 
 
 def _check_data_parallel(source: Study, target: Study) -> None:
