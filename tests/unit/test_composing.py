@@ -15,8 +15,10 @@ import numpy as np
 import pytest
 
 from swapconf.dryrun.composing import keep
+from swapconf.dryrun.composing.arranged import arranged
 from swapconf.dryrun.composing.composed import Composed, Source, composed
 from swapconf.dryrun.composing.passes import order, passes
+from swapconf.dryrun.composing.rearranged import rearranged
 from swapconf.dryrun.composing.reason import CannotCompose
 from swapconf.dryrun.composing.stage import Role, Stage
 from swapconf.dryrun.growing.settled import settled
@@ -236,3 +238,27 @@ def test_a_kept_composed_trace_is_read_again_and_says_what_it_is_composed_of(tmp
     assert np.array_equal(again.blocks.address, of_two_stages().trace.blocks.address)
     record = run_record.report(tmp_path / "rank_0")
     assert run_record.grown(record) == ("composed from dry runs of 2 layers with 4 of 6 micro-batches in flight")
+
+
+@pytest.mark.parametrize(
+    ("name", "micro_batches", "in_flight"),
+    [
+        ("in_order/deepseek_v3_first_linears_in_front_of_experts", 3, 2),
+        ("in_order/deepseek_v3_views_apart", 3, 1),
+        ("in_order/glm2_last_stage", 4, 3),
+        ("in_order/llama_alone_among_replicas", 4, 1),
+        ("fused_in_order/llama", 2, 1),
+    ],
+)
+def test_a_step_of_any_family_is_put_together_from_its_own_passes_as_it_was(
+    name: str, micro_batches: int, in_flight: int
+) -> None:
+    run = settled(packed(TRACES / name))
+    found = steps(run)
+    taken = passes(found, micro_batches)
+    assert taken.in_flight == in_flight
+    again = rearranged(arranged(found, taken, in_flight, micro_batches))
+    assert again.used_peak_bytes == run.used_peak_bytes
+    assert [task.input_tensors for task in again.tasks] == [task.input_tensors for task in run.tasks]
+    assert np.array_equal(np.argsort(again.blocks.end, kind="stable"), np.argsort(run.blocks.end, kind="stable"))
+    assert len(again.opened.trace.kernels) == len(run.opened.trace.kernels)
