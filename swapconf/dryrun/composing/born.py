@@ -50,8 +50,21 @@ class Born:
         self._seen: dict[tuple[int, int, bool], int] = {}
         blocks = steps.trace.blocks
         self._is_constant = [blocks.kinds[kind] == _CONSTANT for kind in blocks.kind.tolist()]
+        self.left_out = self._constants_left_out()
         for row in np.flatnonzero(steps.birthplace == START).tolist():
-            self.early[row, NONE] = len(self.row) + len(self.early)
+            if row not in self.left_out:
+                self.early[row, NONE] = len(self.row) + len(self.early)
+
+    def _constants_left_out(self) -> frozenset[int]:
+        """Constants that only launches read which are left out."""
+        steps, there = self.made.steps, np.zeros(self.made.steps.length, dtype=np.bool_)
+        there[self.made.source] = True
+        read: dict[bool, set[int]] = {False: set(), True: set()}
+        for task, place in zip(steps.trace.tasks, steps.place.tolist(), strict=True):
+            stays = place == START or bool(there[place % steps.length])
+            read[stays].update(np.searchsorted(steps.trace.blocks.start, task.inputs).tolist())
+        gone = read[False] - read[True]
+        return frozenset(row for row in gone if self._birth[row] == START and self._is_constant[row])
 
     def used(self, launched: Launched, ids: Sequence[tuple[int, ...]]) -> Used:
         """Which instances each task refers to. ``ids``: of the tensors of each task of the run.

@@ -31,7 +31,8 @@ from swapconf.words.phrases import phrase
 def rearranged(made: Arranged) -> Trace:
     """Raises CannotCompose."""
     steps, places = made.steps, Counterparts(made)
-    born, launched, tasks = Born(made, places), _launched(made), steps.trace.tasks
+    born, tasks = Born(made, places), steps.trace.tasks
+    launched = _launched(born)
     reads = born.used(launched, [task.inputs for task in tasks])
     writes = born.used(launched, [task.outputs for task in tasks])
     launched, reads, writes = _with_new(born, launched, reads, writes)
@@ -62,14 +63,22 @@ def _inside(made: Arranged, step: Sequence[Kernel]) -> Mapping[str, FusedKernel]
     }
 
 
-def _launched(made: Arranged) -> Launched:
+def _launched(born: Born) -> Launched:
     """Those of the start, then those at each place of each step."""
-    steps, length = made.steps, len(made.source)
+    made, steps, length = born.made, born.made.steps, len(born.made.source)
     source = np.concatenate([made.source + step * steps.length for step in range(steps.count)])
     borders = np.searchsorted(steps.place, np.arange(steps.length * steps.count + 1))
     counts = (borders[1:] - borders[:-1])[source]
     owner = np.repeat(np.arange(len(source)), counts)
-    early = np.flatnonzero(steps.place == START)
+    gone = {int(steps.trace.blocks.start[row]) for row in born.left_out}
+    early = np.array(
+        [
+            task
+            for task in np.flatnonzero(steps.place == START).tolist()
+            if not gone & {*steps.trace.tasks[task].outputs}
+        ],
+        dtype=np.int64,
+    )
     none = np.full(len(early), NONE, dtype=np.int64)
     return Launched(
         task=np.concatenate([early, ranges(borders[source], counts)]),
