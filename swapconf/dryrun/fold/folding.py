@@ -158,7 +158,7 @@ def folds(strategy: Strategy | None, stage: int, found: MicroBatches, num_dense:
     """How a model can be folded for a rank of ``stage``, the cheapest first; only what is worth it.
     ``strategy``: None where layers are not told apart. ``num_dense``: after so many layers others may follow, whatever
     is known of them. Raises CannotFold."""
-    rows = _rows(strategy, stage, num_dense) if strategy is not None else ()
+    rows = rows_of(strategy, stage, num_dense) if strategy is not None else ()
     least = found.least if found.least is not None and found.count > found.least + found.stride else found.count
     is_unknown = strategy is not None and strategy.network.family is None
     is_steady = strategy is not None and not strategy.swap_on and any(not row.own for row in rows)
@@ -187,13 +187,14 @@ def check(folded: Strategy | None, whole: Strategy, kept: Sequence[int]) -> None
     before = {entry.layer.index: entry for entry in _decoder_layers(whole)}
     for entry in _decoder_layers(folded):
         twin = before[kept[entry.layer.index]]
-        if not _equal(entry, twin) or entry.layer.stage != twin.layer.stage:
+        if not equal(entry, twin) or entry.layer.stage != twin.layer.stage:
             raise CannotFold(
                 phrase("with fewer layers, layer {layer} would be treated otherwise", layer=twin.layer.name)
             )
 
 
-def _rows(strategy: Strategy, stage: int, num_dense: int) -> tuple[LayerRow, ...]:
+def rows_of(strategy: Strategy, stage: int, num_dense: int) -> tuple[LayerRow, ...]:
+    """All layers, as a rank of ``stage`` sees them. ``num_dense``: see `folds`."""
     layers = _decoder_layers(strategy)
     shares = [[*share] for _, share in groupby(layers, key=lambda entry: (entry.layer.interleave, entry.layer.stage))]
     rows: list[LayerRow] = []
@@ -227,7 +228,7 @@ def _equal_rows(share: Iterable[LayerStrategy], num_dense: int) -> list[LayerRow
     rows: list[LayerRow] = []
     before: LayerStrategy | None = None
     for entry in share:
-        if before is not None and entry.layer.index != num_dense and _equal(before, entry):
+        if before is not None and entry.layer.index != num_dense and equal(before, entry):
             rows[-1] = replace(rows[-1], length=rows[-1].length + 1)
         else:
             rows.append(LayerRow(entry.layer.index, 1))
@@ -289,7 +290,8 @@ def _decoder_layers(strategy: Strategy) -> list[LayerStrategy]:
     return [entry for entry in strategy.layers if entry.layer.name == str(entry.layer.index)]
 
 
-def _equal(one: LayerStrategy, other: LayerStrategy) -> bool:
+def equal(one: LayerStrategy, other: LayerStrategy) -> bool:
+    """Whether two layers are of one kind and treated alike."""
     if (
         one.layer.template != other.layer.template
         or one.plan.actions() != other.plan.actions()

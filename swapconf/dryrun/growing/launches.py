@@ -75,7 +75,7 @@ class _Links:
     """What a launch names: the nodes that it reads, and the event that it waits for."""
 
     def __init__(self, kernels: Sequence[Kernel], unrolled: Unrolled) -> None:
-        others, counts = _named_places(kernels), [len(kernel.inputs) + 1 for kernel in kernels]
+        others, counts = named_places(kernels), [len(kernel.inputs) + 1 for kernel in kernels]
         borders = offsets(np.array(counts, dtype=np.int64))
         source = unrolled.source
         named = np.diff(borders)[source]
@@ -121,7 +121,7 @@ class _Links:
         return int(self._unrolled.period[self._unrolled.source[maker]])
 
 
-def _named_places(kernels: Sequence[Kernel]) -> list[int]:
+def named_places(kernels: Sequence[Kernel]) -> list[int]:
     """For each input of each launch the place of its maker, the last before it of that name, NONE for constants and
     parameters; then the place where the event that it waits for is sent, by default its own."""
     made: dict[tuple[str, str], list[int]] = {}

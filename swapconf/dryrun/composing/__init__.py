@@ -1,0 +1,1 @@
+"""Traces of one stage -> the trace of a stage of the same role with other layers, micro-batches and place."""

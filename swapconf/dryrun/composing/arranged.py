@@ -1,0 +1,189 @@
+"""PASSES + another number of micro-batches, in all and in flight -> ARRANGED: the step with those, place by place.
+
+The passes stand in the order of 1F1B. Each is one of the run: the first and the last of the warm-up, of the steady part
+and of the cool-down stay what they are, and those between are repeated, or left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from swapconf.dryrun.composing.passes import NONE, Passes, order, round_of
+from swapconf.dryrun.composing.reason import CannotCompose
+from swapconf.dryrun.growing.steps import Steps
+from swapconf.trace.columns import Flags, Ints
+from swapconf.trace.trace import without_number
+from swapconf.words.phrases import phrase
+
+_CUT = re.compile(r"(?<=/)(\d+)(?=-_MicroBatch/)")  # of the list of cells that cut the batch of a step
+
+
+def cut_of(name: str) -> int:
+    """Of a launch that cuts a micro-batch out of the batch of the step: which one; NONE of any other."""
+    found = _CUT.search(name)
+    return int(found[1]) if found else NONE
+
+
+def with_cut(name: str, micro_batch: int) -> str:
+    """The name of the same launch for another micro-batch."""
+    return _CUT.sub(str(micro_batch), name, count=1) if micro_batch >= 0 else name
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arranged:
+    """The step of another number of micro-batches.
+
+    Attributes:
+        passes: Of the run.
+        chosen: [new passes] which of those each is; they are in the order of 1F1B.
+        source: [new places] the place of the run that each is made from.
+        number: [new places] the new pass, NONE in head and tail.
+        at_once: [places] the micro-batch that is cut out of the batch there, with all others one after another; NONE
+            elsewhere.
+        cut: [new places] the micro-batch that is cut out of the batch there, at once or before its own pass; NONE
+            elsewhere.
+    """
+
+    steps: Steps
+    passes: Passes
+    in_flight: int
+    micro_batches: int
+    chosen: Sequence[int]
+    source: Ints
+    number: Ints
+    at_once: Sequence[int]
+    cut: Ints
+
+    @cached_property
+    def round(self) -> Ints:
+        """[new places] that of the pass that each is of, NONE in head and tail."""
+        rounds = np.array([round_of(side, number, self.in_flight) for side, number in self.order])
+        apart = self.passes.round - self.passes.rounds[self.passes.number]
+        return np.where(self.number >= 0, rounds[self.number] + apart[self.source], NONE)
+
+    @cached_property
+    def is_backward(self) -> Flags:
+        """[places] whether each is of a backward pass."""
+        sides = np.array([one.is_backward for one in self.passes.rows])
+        return np.asarray(sides[self.passes.owner] & (self.passes.owner >= 0))
+
+    @cached_property
+    def order(self) -> list[tuple[bool, int]]:
+        """[new passes] whether it goes backward, and its micro-batch."""
+        return order(self.in_flight, self.micro_batches)
+
+    @cached_property
+    def copy(self) -> Ints:
+        """[new places] how often the place that it is made from is there before."""
+        seen: defaultdict[int, int] = defaultdict(int)
+        found = []
+        for source in self.source.tolist():
+            found.append(seen[source])
+            seen[source] += 1
+        return np.array(found, dtype=np.int64)
+
+
+def arranged(steps: Steps, passes: Passes, in_flight: int, micro_batches: int) -> Arranged:
+    """Raises CannotCompose where the run has too few passes to repeat."""
+    chosen = _chosen(passes, in_flight, micro_batches)
+    cuts = _at_once(steps, passes)
+    last = {cut_key(kernel.name): place for place, kernel in enumerate(steps.kernels) if cuts[place] != NONE}
+    source, number, cut = [], [], []
+    parts = [(NONE, range(passes.rows[0].start))]
+    parts += [(new, range(passes.rows[old].start, passes.rows[old].stop)) for new, old in enumerate(chosen)]
+    parts.append((NONE, range(passes.rows[-1].stop, steps.length)))
+    for new, places in parts:
+        for place in places:
+            turns = [cuts[place]] if cuts[place] < micro_batches else []
+            if last.get(cut_key(steps.kernels[place].name)) == place:
+                turns += range(passes.micro_batches, micro_batches)
+            source += [place] * len(turns)
+            number += [new] * len(turns)
+            cut += turns
+    return Arranged(
+        steps=steps,
+        passes=passes,
+        in_flight=in_flight,
+        micro_batches=micro_batches,
+        chosen=chosen,
+        source=np.array(source, dtype=np.int64),
+        number=np.array(number, dtype=np.int64),
+        at_once=cuts,
+        cut=np.array(cut, dtype=np.int64),
+    )
+
+
+def _at_once(steps: Steps, passes: Passes) -> list[int]:
+    """See `Arranged.at_once`."""
+    cuts = [cut_of(kernel.name) for kernel in steps.kernels]
+    together = {
+        cut_key(kernel.name)
+        for kernel, cut, at in zip(steps.kernels, cuts, passes.round.tolist(), strict=True)
+        if cut > 0 and cut != at
+    }
+    return [cut if cut_key(kernel.name) in together else NONE for kernel, cut in zip(steps.kernels, cuts, strict=True)]
+
+
+def cut_key(name: str) -> str:
+    """The same for all micro-batches, one for each input."""
+    return with_cut(name, 0)
+
+
+def _chosen(passes: Passes, in_flight: int, micro_batches: int) -> list[int]:
+    """[new passes] Raises CannotCompose."""
+    given = passes.in_flight - 1, passes.micro_batches - passes.in_flight + 1
+    wanted = in_flight - 1, micro_batches - in_flight + 1
+    if min(wanted[0], wanted[1] - 1) < 0:
+        raise CannotCompose(phrase("a stage keeps at most all of its micro-batches"))
+    if (wanted[0] > 0) != (given[0] > 0):
+        raise CannotCompose(
+            phrase("one keeps a micro-batch in flight while it takes the next one, and the other does not")
+        )
+    warm = _front(given[0], wanted[0])
+    steady = _both_ends(given[1], wanted[1], first_is_alike=given[0] > 0)
+    cool = [given[0] - 1 - one for one in reversed(_front(given[0], wanted[0]))]
+    pairs = [given[0] + one + number for one in steady for number in (one, one + 1)]
+    return [*warm, *pairs, *(given[0] + 2 * given[1] + one for one in cool)]
+
+
+def _front(given: int, wanted: int) -> list[int]:
+    """Which of so many passes, the first of which is unlike the others, stand for so many. Raises CannotCompose."""
+    if wanted <= given:
+        return [*range(wanted)]
+    if given < 2:
+        raise CannotCompose(
+            phrase("a run with two micro-batches in flight does not show what a stage with more of them repeats")
+        )
+    middle = given // 2
+    return [*range(middle), *[middle] * (wanted - given), *range(middle, given)]
+
+
+def _both_ends(given: int, wanted: int, *, first_is_alike: bool) -> list[int]:
+    """The same where the last is unlike the others, too, and is kept before the first. Raises CannotCompose."""
+    if wanted <= given:
+        front = -(-wanted // 2) if wanted > 1 else 0
+        return [*range(front), *range(given - wanted + front, given)]
+    if given < 3 - first_is_alike:
+        raise CannotCompose(phrase("the run has too few micro-batches to show what each further one repeats"))
+    middle = (given - first_is_alike) // 2
+    return [*range(middle), *[middle] * (wanted - given), *range(middle, given)]
+
+
+def place_keys(steps: Steps) -> list[Hashable]:
+    """[places] what makes launches of two passes alike. Events are so before like launches."""
+    found: list[Hashable] = []
+    behind, apart = "", 0
+    for kernel, form in reversed([*zip(steps.kernels, steps.forms, strict=True)]):
+        if kernel.is_event:
+            apart += 1
+            found.append((behind, apart, form))
+        else:
+            behind, apart = without_number(cut_key(kernel.name)), 0
+            found.append((behind, apart, form))
+    return found[::-1]

@@ -1,0 +1,68 @@
+"""FOLDER of a dry run -> SOURCE, and COMPOSED -> FOLDER: as a dry run keeps it, so that every command reads it."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+from swapconf.config.nodes import from_plain, nowhere
+from swapconf.dryrun.child import Ran, kept, record
+from swapconf.dryrun.composing.composed import Composed, Source
+from swapconf.dryrun.composing.reason import CannotCompose
+from swapconf.dryrun.composing.stage import Stage
+from swapconf.dryrun.effect.effect import observed
+from swapconf.dryrun.outcome import RankOutcome, RankReport
+from swapconf.dryrun.rank_order import RankOrder
+from swapconf.dryrun.verdict import Peaks, verdict
+from swapconf.memory import holders
+from swapconf.study.settings import NONE, Settings
+from swapconf.study.study import study_for_run
+from swapconf.trace import grown_trace_writer, run_record, trace_folder
+from swapconf.trace.trace import WorkerLog
+from swapconf.words.phrases import phrase
+
+
+def source(folder: Path, settings: Settings = NONE) -> Source:
+    """The dry run that ``--keep`` left in ``folder``, ``DIR/rank_N``: whole, or grown from a fold. Raises CannotCompose
+    where it has no record of a run, SwapconfError where the trace cannot be read."""
+    known, report = run_record.read(folder), run_record.report(folder)
+    if not isinstance(known.get("settings"), dict) or not {"rank", "stage"} <= report.keys():
+        raise CannotCompose(phrase("what was run is not recorded beside the trace"))
+    document = from_plain(known["settings"], nowhere(str(report.get("file") or folder)))
+    stage = Stage(study=study_for_run(document, os.environ, settings), number=report["stage"])
+    return Source(
+        stage=stage,
+        trace=trace_folder.read(folder, report["rank"]),
+        micro_batches=run_record.micro_batches(folder)[0] or stage.micro_batches,
+        pool=run_record.pool(folder),
+    )
+
+
+def keep(found: Composed, folder: Path) -> RankReport:
+    """``folder``: gets ``rank_N``. The report says where the trace is from. Raises OSError."""
+    stage, trace, study = found.stage, found.trace, found.stage.study
+    order = RankOrder(document=study.document, rank=stage.rank, keep=folder)
+    place = kept(folder, order)
+    grown_trace_writer.write(trace, place)
+    log = WorkerLog(usable_bytes=found.sources[-1].pool.limit_bytes)
+    blank = RankReport(
+        file=study.document.file,
+        rank=stage.rank,
+        stage=stage.number,
+        level=1,
+        outcome=RankOutcome.COMPLETED,
+        usable_bytes=log.usable_bytes,
+        grown=found.words,
+        peak=holders.peak(trace),
+    )
+    peaks = Peaks(
+        used_bytes=trace.used_peak_bytes,
+        with_fragments_bytes=trace.with_fragments_peak_bytes,
+        reserved_bytes=None,
+        is_estimated=True,
+    )
+    report = verdict(blank, study, log, peaks, observed(trace, study.config.model.num_layers or 0))
+    facts = {"micro_batches": found.micro_batches, "of_micro_batches": stage.micro_batches}
+    record(order, Ran(report=report, log=log, trace=replace(trace, folder=str(place))), report, grown=facts)
+    return report

@@ -1,0 +1,66 @@
+"""Real runs of two layouts: the stage of the one, composed from the run of the other, is as its own run."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from swapconf.dryrun.composing.composed import composed
+from swapconf.dryrun.composing.keep import keep, source
+from swapconf.trace.trace import Trace
+from tests.helpers import ROOT
+
+pytestmark = [pytest.mark.mindspore, pytest.mark.thorough]
+
+EXAMPLE = ROOT / "configs/llama2_7b/example1_default_swap.yaml"
+MODEL = {"hidden_size": 64, "num_heads": 4, "seq_length": 256, "vocab_size": 128, "multiple_of": 16}
+CLOSE = 0.001
+
+
+def swapconf(*words: str) -> Any:
+    done = subprocess.run(
+        [sys.executable, "-m", "swapconf", *words, "--format", "json"],
+        capture_output=True,
+        text=True,
+        timeout=400,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def dry_run(folder: Path, layers: int, stages: int, micro_batches: int) -> None:
+    settings = {
+        **{f"model.model_config.{key}": value for key, value in MODEL.items()},
+        "model.model_config.num_layers": layers,
+        "parallel_config.data_parallel": 1,
+        "parallel_config.model_parallel": 2,
+        "parallel_config.pipeline_stage": stages,
+        "parallel_config.micro_batch_num": micro_batches,
+        "runner_config.gradient_accumulation_steps": 1,
+        "swap_config.swap": "false",
+    }
+    words = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
+    swapconf("dryrun", str(EXAMPLE), "--ranks", "0", "--no-cache", "--no-fold", "--keep", str(folder), *words)
+
+
+def peaks(trace: Trace) -> list[int]:
+    return [trace.used_peak_bytes, trace.with_fragments_peak_bytes]
+
+
+def test_the_first_of_two_stages_composed_from_the_first_of_four_is_as_its_own_run(tmp_path: Path) -> None:
+    dry_run(tmp_path / "four", layers=4, stages=4, micro_batches=6)
+    dry_run(tmp_path / "two", layers=2, stages=2, micro_batches=5)
+    run, truth = source(tmp_path / "four" / "rank_0"), source(tmp_path / "two" / "rank_0")
+    found = composed(truth.stage, [run])
+    assert len(found.trace.kernels) == len(truth.trace.kernels)
+    assert peaks(found.trace) == pytest.approx(peaks(truth.trace), rel=CLOSE)
+    keep(found, tmp_path / "composed")
+    (memory,) = swapconf("memory", str(tmp_path / "composed" / "rank_0"))
+    assert memory["used_peak_bytes"] == found.trace.used_peak_bytes
+    assert found.words in memory["origin"]
