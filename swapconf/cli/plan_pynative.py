@@ -83,12 +83,8 @@ def make(
 
 def _stop_what_has_no_dry_run(study: Study) -> None:
     from swapconf.dryrun.pynative.refusals import LEVEL, refusals
-    from swapconf.whatif.pynative.shared_layers import shared_layers
-    from swapconf.words.findings import SwapconfError
 
     stop(list(refusals(study, LEVEL)))
-    if reason := shared_layers(study):
-        raise SwapconfError(reason)
 
 
 def _judge(

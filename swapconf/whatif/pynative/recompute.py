@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from swapconf.trace.lifetimes import TICKS, Category
+from swapconf.trace.lifetimes import NEVER, TICKS, Category
 from swapconf.whatif.pynative.changes import Again, Changes, Replay
 from swapconf.whatif.pynative.intervals import Interval, Step
 from swapconf.whatif.pynative.layout import Layout
@@ -35,22 +35,76 @@ def recompute(layout: Layout, changes: Changes, step: Step, part: Interval) -> N
     run = run_again(layout, step, part)
     if run is None or part.turn is None:
         return
-    replay = Replay(part.start, run.turn)
+    replay, kept = Replay(part.start, run.turn), Kept(layout, step, part)
     for row in layout.born(part.start, part.end):
         start, end = int(layout.start[row]), int(layout.end[row])
         if layout.is_whole_parameter(row, step):
             continue
         if row in run.packed:
             changes.shorten(row, layout.behind(max(start, layout.last_user(row, part.turn))))
-            changes.again.append(Again(row, replay.at(start), end * TICKS, Category.RECOMPUTED, part.layer))
+            until = kept.until(row, end * TICKS)
+            changes.again.append(Again(row, replay.at(start), until, Category.RECOMPUTED, part.layer))
+        elif kept.is_made_anew(row):
+            changes.shorten(row, kept.first_end(row, part, replay))
+            changes.again.append(Again(row, replay.at(start), kept.ticks, Category.RECOMPUTED, part.layer))
         elif start <= run.stop + _OUTPUT:
             gone = replay.at(min(end, run.stop + _OUTPUT + 1))
             changes.again.append(Again(row, replay.at(start), gone, Category.RECOMPUTED, part.layer))
+    kept.hold_inputs(changes, part)
+    gather_again(layout, changes, step, part, replay)
     hold_inputs(layout, changes, step, part, run.through)
     if not part.module or _ATTENTION in part.module.rpartition(".")[2]:
         hold_unread(layout, changes, step, run.through)
     kernels = layout.num_kernels(part.start, run.stop)
     changes.kernels[part.layer] = changes.kernels.get(part.layer, 0) + kernels
+
+
+def gather_again(layout: Layout, changes: Changes, step: Step, part: Interval, replay: Replay) -> None:
+    """Parameters of units in a part are whole from when it runs again on, where they would have been gathered for their
+    backward pass only later."""
+    for row in layout.touched(part):
+        birth = int(layout.start[row])
+        if birth not in layout.gathers.births or layout.is_whole_parameter(row, step):
+            continue
+        later = layout.gathers.once_more(birth, step.backward, step.end)
+        first = layout.first_user(row, part.start, part.end)
+        if later is None or first is None or later <= replay.turn or (again := layout.row(later)) is None:
+            continue
+        changes.again.append(Again(again, replay.at(first), later * TICKS, Category.COMMUNICATION, part.layer))
+
+
+class Kept:
+    """What the dispatch of tokens in a part keeps of it when it has run again. ``ticks``: until then."""
+
+    def __init__(self, layout: Layout, step: Step, part: Interval) -> None:
+        self._layout, self._step = layout, step
+        self._dispatch = layout.dispatches.of(part)
+        self._held = layout.dispatches.held(part)
+        until = layout.dispatches.until(part)
+        self.ticks = NEVER if until == NEVER else until * TICKS
+
+    def until(self, row: int, end: int) -> int:
+        """The release of what was saved in the part, which would be at ``end``; both in ticks."""
+        return max(end, self.ticks) if int(self._layout.start[row]) in self._held else end
+
+    def is_made_anew(self, row: int) -> bool:
+        """Whether it outlives the backward pass because the dispatch has it, or its graph."""
+        return int(self._layout.start[row]) in self._held and int(self._layout.end[row]) > self._step.end
+
+    def first_end(self, row: int, part: Interval, replay: Replay) -> int:
+        """When that goes which the forward pass made, in ticks: with the next dispatch, which is the part's own when it
+        runs again; what only the graph has, before."""
+        assert self._dispatch is not None
+        if int(self._layout.start[row]) in self._dispatch.told:
+            return replay.at(self._dispatch.sent)
+        return self._layout.behind(max(int(self._layout.start[row]), self._layout.last_user(row, part.end)))
+
+    def hold_inputs(self, changes: Changes, part: Interval) -> None:
+        """What the part was given, and its graph has saved."""
+        for birth in self._held:
+            row = self._layout.row(birth)
+            if row is not None and self._step.start <= birth < part.start and birth not in self._layout.gathers.births:
+                changes.lengthen(row, self.ticks)
 
 
 def hold_inputs(layout: Layout, changes: Changes, step: Step, part: Interval, until: int) -> None:
@@ -90,7 +144,9 @@ def run_again(layout: Layout, step: Step, part: Interval) -> Run | None:
     return Run(
         packed=packed,
         turn=layout.before(turn),
-        stop=max(max(layout.last_user(row, part.end), int(layout.start[row])) for row in first),
+        stop=part.end
+        if layout.rules.runs_to_end and not part.module
+        else max(max(layout.last_user(row, part.end), int(layout.start[row])) for row in first),
         through=max(
             *(int(layout.end[row]) * TICKS for row in packed),
             *(layout.behind(layout.last_user(row, part.through)) for row in asked),
@@ -101,6 +157,10 @@ def run_again(layout: Layout, step: Step, part: Interval) -> Run | None:
 
 def is_packed(layout: Layout, row: int, step: Step, part: Interval) -> bool:
     """Whether something in the part saved a block that was made in it. What the backward pass never reads counts where
-    nobody else could have saved it."""
+    nobody else could have saved it, and where it communicates: such an operator saves what it made."""
     assert part.turn is not None
-    return layout.is_used(row, part.turn, step.end) or not layout.is_used(row, part.end, part.turn)
+    return (
+        layout.is_used(row, part.turn, step.end)
+        or not layout.is_used(row, part.end, part.turn)
+        or int(layout.start[row]) in layout.sent
+    )
