@@ -1,8 +1,8 @@
 """SEED + SHAPE -> the same SHAPE on several ranks of mindformers 2.1.0, and which of them is looked at.
 
-Every dimension that a model has may be shared out: tensors (with sequences), contexts, experts, stages, parameters. What
-mindformers asks for is heeded: heads for each rank that exchanges them, a compressed mask for shared sequences, and
-pipelines of models that tell where a stage begins, which swap nothing.
+Every dimension that a model has may be shared out: tensors (with sequences), contexts, experts, stages, parameters.
+What mindformers asks for is heeded: heads for each rank that exchanges them, a compressed mask for shared sequences,
+and pipelines of models that tell where a stage begins, which swap nothing.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from swapconf.trace.trace import Trace
 from swapconf.trace.work import COMMUNICATING
 
 _WHOLE = "Reshape"  # what a gathered parameter itself is
+_COPYING = "InplaceCopy"  # of a parameter that only one rank has: it is copied as others are gathered
 
 
 class Gathers:
@@ -27,14 +28,14 @@ class Gathers:
         self._times: dict[int, list[int]] = {}  # by parameter, births in their order
         for task in trace.tasks:
             shards = [block for block in task.inputs if block < begins and block not in task.outputs]
-            if task.primitive.startswith(GATHERING) and shards:
-                for block in task.outputs:
+            if task.primitive.startswith((GATHERING, _COPYING)) and shards:
+                for block in (block for block in task.outputs if block >= begins):
                     self._parameter[block] = shards[0]
                     self._times.setdefault(shards[0], []).append(block)
         found = [
             (task.event, block)
             for task in trace.tasks
-            if not task.primitive.startswith((_WHOLE, *COMMUNICATING))
+            if not task.primitive.startswith((_WHOLE, _COPYING, *COMMUNICATING))
             for block in task.outputs
             if block in self._parameter and block in task.inputs
         ]

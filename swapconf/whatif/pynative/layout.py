@@ -20,6 +20,7 @@ from swapconf.whatif.pynative.gathers import Gathers
 from swapconf.whatif.pynative.intervals import Interval, Step
 
 POOL_BYTES = 1024  # no block is as much larger than its tensor
+_SORTING = ("ArgSort",)  # a sort whose values nobody gets
 _OF_SHARDS = (GATHERING, "DistCommReduceScatter")  # mint.distributed, which fully_shard takes
 
 
@@ -68,6 +69,7 @@ class Layout:
         self._first_output = {
             birth: task.outputs[0] for task in trace.tasks if len(task.outputs) > 1 for birth in task.outputs[1:]
         }
+        self._orders = _made_by(trace, _SORTING)
         self._outputs = {task.event: task.outputs for task in trace.tasks if task.outputs}
         self._picking = _picking(trace)
         self._picked_with = _picked_with(trace)
@@ -133,7 +135,7 @@ class Layout:
         does not read it, or its operator's values are not used. ``turn``, ``end``: of that backward pass."""
         if int(self.start[row]) not in self._picking:
             return False
-        if not self.is_used(row, turn, end):
+        if not self.is_used(row, turn, end) or int(self.start[row]) in self._orders:
             return True
         first = self._first_output.get(int(self.start[row]))
         if first is None:
@@ -154,7 +156,11 @@ class Layout:
         birth = int(self.start[row])
         picked = self._picked_with.get(birth, frozenset())
         rows = np.searchsorted(self.start, sorted(picked)).tolist()
-        return birth in self._first_output or any(self.gets_no_gradient(one, turn, end) for one in rows)
+        return (
+            birth in self._first_output
+            or birth in self._orders
+            or any(self.gets_no_gradient(one, turn, end) for one in rows)
+        )
 
     def behind(self, event: int) -> int:
         """Ticks: before the next task behind one."""
