@@ -1,6 +1,7 @@
 """One trace of a PyNative run without swap and recompute, asked what a config would do to its memory.
 
-The trace is of one card; the answer is that of a run which recomputes and swaps as mindformers does on several.
+The trace of one card has the answer of a run which recomputes and swaps as mindformers does on several; that of one of
+several ranks, of any layout, has the answer of that rank.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ ORIGIN = phrase(
     "what-if from a dry run of one card in PyNative mode, as of a run that recomputes and swaps as mindformers does on "
     "several cards"
 )
+OF_RANK = phrase("what-if from a dry run of one of several ranks in PyNative mode")
 RACING = phrase(
     "on shards threads race, so that two runs differ; with `dryrun --launch-blocking` they are the same, and hold "
     "what the fullest card does"
