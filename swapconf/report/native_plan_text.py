@@ -10,10 +10,10 @@ from typing import Any
 from swapconf.config.yaml_text import recompute_sections, swap_section
 from swapconf.plan.confirmed import ConfirmedRank
 from swapconf.plan.planned import Verdict
-from swapconf.plan.pynative.judge import NativeScore
 from swapconf.plan.pynative.menu import uniform
 from swapconf.plan.pynative.modes import FULL, KEEP, SWAP, NativeEntry, NativePlan
 from swapconf.plan.pynative.planned import NativePlanned, fewest
+from swapconf.plan.pynative.scores import NativeScore
 from swapconf.report import plan_told
 from swapconf.whatif.pynative.question import RACING, NativeMismatch
 from swapconf.words.columns import Column, PrintedTable, milliseconds, record, size, table, words

@@ -79,24 +79,29 @@ class Dispatches:
 def _dispatches(trace: Trace, steps: Iterable[Step]) -> Iterator[Dispatch]:
     for step in steps:
         for one in step.passes:
-            if one.module.rpartition(".")[2] != _EXPERTS:
-                continue
-            layer = step.layer(one.layer)
-            start = one.start if layer is None else layer.start
-            tasks = [task for task in trace.tasks if start < task.event < one.end]
-            products = [task.event for task in tasks if task.event > one.start and task.primitive in GROUPED]
-            if not products or not any(_is_sending(task, one.start, products[0]) for task in tasks):
-                continue
-            made = {birth for task in tasks if task.event < products[0] for birth in task.outputs if birth > start}
-            used = {birth for task in tasks if task.event > products[-1] for birth in task.inputs}
-            yield Dispatch(
-                layer=one.layer,
-                experts=one,
-                sent=products[0],
-                told=frozenset(made & used),
-                before=tuple(task for task in tasks if task.event < products[0]),
-                router=_router(step, one),
-            )
+            if one.module.rpartition(".")[2] == _EXPERTS and (found := _dispatch(trace, step, one)) is not None:
+                yield found
+
+
+def _dispatch(trace: Trace, step: Step, experts: Interval) -> Dispatch | None:
+    """None where the tokens of these experts stay on their rank."""
+    layer = step.layer(experts.layer)
+    start = experts.start if layer is None else layer.start
+    tasks = [task for task in trace.tasks if start < task.event < experts.end]
+    products = [task.event for task in tasks if task.event > experts.start and task.primitive in GROUPED]
+    if not products or not any(_is_sending(task, experts.start, products[0]) for task in tasks):
+        return None
+    before = tuple(task for task in tasks if task.event < products[0])
+    made = {birth for task in before for birth in task.outputs if birth > start}
+    used = {birth for task in tasks if task.event > products[-1] for birth in task.inputs}
+    return Dispatch(
+        layer=experts.layer,
+        experts=experts,
+        sent=products[0],
+        told=frozenset(made & used),
+        before=before,
+        router=_router(step, experts),
+    )
 
 
 def _held(dispatch: Dispatch, part: Interval) -> frozenset[int]:

@@ -77,25 +77,26 @@ def moved_rows(layout: Layout, step: Step, part: Interval) -> Iterator[int]:
     own, until = part.turn, part.through
     assert own is not None
     assert until is not None
-    for row in layout.born(step.start, part.end):
-        if int(layout.start[row]) in layout.masks:
-            continue
-        if not layout.is_saved(row, step):
-            if layout.dispatches.has(int(layout.start[row]), part) and layout.is_never_let_go(row, own, step.end):
-                yield row
-            continue
-        if layout.is_whole_parameter(row, step):  # parameters never move
-            continue
-        is_own = layout.start[row] > part.start
-        if not is_own and layout.rules.keeps_inputs and is_given_to_all(layout, row, step):
-            continue
-        stays = is_own and not layout.is_used(row, part.end, step.backward)
-        is_used = is_own or layout.is_used(row, part.start, part.end)
-        if stays or (is_used and layout.is_used(row, own, until)):
-            yield row
+    yield from (row for row in layout.born(step.start, part.end) if _is_moved(layout, row, step, part))
     first, last = np.searchsorted(layout.views[:, 0], [part.start, part.end]).tolist()
     for birth in np.unique(layout.views[first:last, 1]).tolist():
-        row = int(np.searchsorted(layout.start, birth))
-        is_weight = birth < layout.first_step and row < len(layout.start) and layout.start[row] == birth
-        if is_weight and layout.is_used(row, own, until):  # a view of a parameter is no parameter
-            yield row
+        viewed = layout.row(birth) if birth < layout.first_step else None
+        if viewed is not None and layout.is_used(viewed, own, until):  # a view of a parameter is no parameter
+            yield viewed
+
+
+def _is_moved(layout: Layout, row: int, step: Step, part: Interval) -> bool:
+    assert part.turn is not None
+    assert part.through is not None
+    birth = int(layout.start[row])
+    if birth in layout.masks or layout.is_whole_parameter(row, step):  # parameters never move
+        return False
+    if not layout.is_saved(row, step):
+        return layout.dispatches.has(birth, part) and layout.is_never_let_go(row, part.turn, step.end)
+    if birth > part.start:
+        return not layout.is_used(row, part.end, step.backward) or layout.is_used(row, part.turn, part.through)
+    return (
+        not (layout.rules.keeps_inputs and is_given_to_all(layout, row, step))
+        and layout.is_used(row, part.start, part.end)
+        and layout.is_used(row, part.turn, part.through)
+    )
