@@ -61,9 +61,9 @@ peak of how many strategies; *bound over*: how far it lies over that in the medi
 - *error*: of the predicted peak (`swapconf whatif`). *safe*: how far the bound of `--safe` lies over the true peak.
 - *host*: the most on the host at once, true and, where it differs, predicted.
 
-*Parallel layouts*: one rank of random layouts of mindformers 2.1.0, `tp` with its sequences shared out, `cp`, `ep`, `pp`
-and parameters in shards (`dp`), with 1 to 4 micro-batches, all runs with
-`--launch-blocking`, as threads race on several ranks; experts get even shares of the tokens.
+*Parallel layouts*: one rank of random layouts of mindformers 2.1.0: `tp` with its sequences shared out, `cp`, `ep`,
+`pp`, and parameters in shards (`dp`), with 1 to 4 micro-batches. All runs are with `--launch-blocking`, as threads race
+on several ranks; experts get even shares of the tokens.
 
 Not in it: layers that are both swapped and recomputed, swap of single modules, `exclude_op`, `recompute_comm`,
 asynchronous exchanges. The true runs are dry runs; none was compared with a card.

@@ -120,11 +120,11 @@ def _router(step: Step, experts: Interval) -> Interval | None:
 
 
 def _saved_by(task: Task) -> Iterator[int]:
-    """Births of what an operator may save for its gradient. One that communicates saves what it makes, one that is
+    """Births of what an operator may save for its gradient. One that communicates saves what it makes, too, one that is
     linear nothing; most save what they are given, some what they make, and of several outputs those that only the
     gradient asks for come behind the first."""
     if task.primitive.startswith(COMMUNICATING):
-        yield from task.outputs
+        yield from (*task.inputs, *task.outputs)
     elif not task.primitive.endswith(_LINEAR):
         yield from task.inputs
         yield from task.outputs if task.primitive.startswith(_SAVING_OUTPUTS) else task.outputs[1:]

@@ -21,6 +21,7 @@ from swapconf.whatif.pynative.intervals import Interval, Step
 
 POOL_BYTES = 1024  # no block is as much larger than its tensor
 _SORTING = ("ArgSort",)  # a sort whose values nobody gets
+_EXCHANGING = "InnerComm"  # mindspore.ops.communication, which layers call, and their gradients
 _OF_SHARDS = (GATHERING, "DistCommReduceScatter")  # mint.distributed, which fully_shard takes
 
 
@@ -80,6 +81,8 @@ class Layout:
         self.views = _views(trace)
         self.first_step = int(trace.passes.steps[0]) if len(trace.passes.steps) else 0
         self._tasks = np.array([task.event for task in trace.tasks], dtype=np.int64)
+        sending = [task.event for task in trace.tasks if task.primitive.startswith(_EXCHANGING)]
+        self._exchanges = np.array(sending, dtype=np.int64)
         kernels = [task.event for task in trace.tasks if not task.primitive.endswith(NO_KERNELS)]
         self._kernels = np.array(kernels, dtype=np.int64)
 
@@ -142,6 +145,11 @@ class Layout:
             return False
         other = self.row(first)
         return other is not None and len(self._users[other]) == 0
+
+    def first_exchange(self, start: int, end: int) -> int | None:
+        """The first task between two events that communicates for a gradient."""
+        place = int(np.searchsorted(self._exchanges, start, side="right"))
+        return int(self._exchanges[place]) if place < len(self._exchanges) and self._exchanges[place] <= end else None
 
     def before(self, event: int) -> int:
         """The event of a task, or of the first block that it makes: some operators get memory for it before."""

@@ -136,6 +136,8 @@ def run_again(layout: Layout, step: Step, part: Interval) -> Run | None:
         return None
     turn = min(asked.values())
     first = [row for row, event in asked.items() if event == turn]
+    if any(int(layout.start[row]) in layout.sent for row in layout.born(part.start, part.end)):
+        turn = min(turn, layout.first_exchange(part.turn, turn) or turn)  # which asks for what it saved, and reads none
     packed = frozenset(
         row
         for row in layout.born(part.start, part.end)
