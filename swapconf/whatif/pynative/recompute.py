@@ -143,12 +143,12 @@ def run_again(layout: Layout, step: Step, part: Interval) -> Run | None:
         for row in layout.born(part.start, part.end)
         if layout.is_saved(row, step) and is_packed(layout, row, step, part)
     )
+    last = [max(layout.last_user(row, part.end), int(layout.start[row])) for row in first]
+    last += [birth for row in packed if (birth := int(layout.start[row])) in layout.sent]
     return Run(
         packed=packed,
         turn=layout.before(turn),
-        stop=part.end
-        if layout.rules.runs_to_end and not part.module
-        else max(max(layout.last_user(row, part.end), int(layout.start[row])) for row in first),
+        stop=part.end if layout.rules.runs_to_end and not part.module else max(last),
         through=max(
             *(int(layout.end[row]) * TICKS for row in packed),
             *(layout.behind(layout.last_user(row, part.through)) for row in asked),
