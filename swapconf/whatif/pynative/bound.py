@@ -51,7 +51,7 @@ def recompute_at_worst(layout: Layout, changes: Changes, step: Step, part: Inter
     kept.hold_inputs(changes, part)
     gather_again(layout, changes, step, part, replay)
     hold_inputs(layout, changes, step, part, through)
-    hold_unread(layout, changes, step, through)
+    hold_unread(layout, changes, step, part, through)
 
 
 def swap_at_worst(layout: Layout, changes: Changes, step: Step, part: Interval, target: Interval) -> None:

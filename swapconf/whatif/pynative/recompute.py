@@ -54,7 +54,7 @@ def recompute(layout: Layout, changes: Changes, step: Step, part: Interval) -> N
     gather_again(layout, changes, step, part, replay)
     hold_inputs(layout, changes, step, part, run.through)
     if not part.module or _ATTENTION in part.module.rpartition(".")[2]:
-        hold_unread(layout, changes, step, run.through)
+        hold_unread(layout, changes, step, part, run.through)
     kernels = layout.num_kernels(part.start, run.stop)
     changes.kernels[part.layer] = changes.kernels.get(part.layer, 0) + kernels
 
@@ -114,10 +114,12 @@ def hold_inputs(layout: Layout, changes: Changes, step: Step, part: Interval, un
             changes.lengthen(row, until)
 
 
-def hold_unread(layout: Layout, changes: Changes, step: Step, until: int) -> None:
+def hold_unread(layout: Layout, changes: Changes, step: Step, part: Interval, until: int) -> None:
     """What is handed to every layer and read by none, as a mask that the operator does not ask for: Python holds it
     while the layers run, and so does what would run again with it."""
     first, last = min(one.start for one in step.passes), max(one.end for one in step.passes)
+    if layout.rules.keeps_inputs:  # the decoder lets go of it before layers of multi-token prediction run
+        last = part.end
     for row in layout.born(step.start, first):
         if last <= layout.end[row] < until // TICKS and not layout.is_used(row, first, step.end):
             changes.lengthen(row, until)
