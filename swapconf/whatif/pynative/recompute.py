@@ -8,6 +8,7 @@ until it has let go of all. Source: MindSpore 2.10.0, common/recompute.py, ``use
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from swapconf.trace.lifetimes import NEVER, TICKS, Category
@@ -16,6 +17,7 @@ from swapconf.whatif.pynative.intervals import Interval, Step
 from swapconf.whatif.pynative.layout import Layout
 
 _ATTENTION = "attention"  # who is handed mask and angles. Source: mindformers 2.0.0, transformers/transformer_layer.py
+_INNER = "transformer_layer"  # what layers of multi-token prediction have inside
 _OUTPUT = 2  # an operator's outputs get memory behind it in the tracker's order
 
 
@@ -118,10 +120,14 @@ def hold_unread(layout: Layout, changes: Changes, step: Step, part: Interval, un
     """What is handed to every layer and read by none, as a mask that the operator does not ask for: Python holds it
     while the layers run, and so does what would run again with it."""
     first, last = min(one.start for one in step.passes), max(one.end for one in step.passes)
-    if layout.rules.keeps_inputs:  # the decoder lets go of it before layers of multi-token prediction run
-        last = part.end
+    used = (first, step.end)
+    extra = {one.layer for one in step.passes if one.module == _INNER}
+    if extra and layout.rules.keeps_inputs and part.layer not in extra:  # the decoder lets go of it before these run
+        last = max(one.end for one in step.passes if one.layer not in extra)
+        used = (part.start, part.end)
     for row in layout.born(step.start, first):
-        if last <= layout.end[row] < until // TICKS and not layout.is_used(row, first, step.end):
+        is_read = layout.is_used(row, *used) or layout.is_used(row, step.backward, step.end)
+        if last <= layout.end[row] < until // TICKS and not is_read:
             changes.lengthen(row, until)
 
 
@@ -145,18 +151,25 @@ def run_again(layout: Layout, step: Step, part: Interval) -> Run | None:
         for row in layout.born(part.start, part.end)
         if layout.is_saved(row, step) and is_packed(layout, row, step, part)
     )
-    last = [max(layout.last_user(row, part.end), int(layout.start[row])) for row in first]
-    last += [birth for row in packed if (birth := int(layout.start[row])) in layout.sent]
     return Run(
         packed=packed,
         turn=layout.before(turn),
-        stop=part.end if layout.rules.runs_to_end and not part.module else max(last),
+        stop=_stop(layout, part, first, packed),
         through=max(
             *(int(layout.end[row]) * TICKS for row in packed),
             *(layout.behind(layout.last_user(row, part.through)) for row in asked),
             0,
         ),
     )
+
+
+def _stop(layout: Layout, part: Interval, first: Sequence[int], packed: frozenset[int]) -> int:
+    """The event of the last task that runs again. ``first``: rows that the backward pass asks for first."""
+    if layout.rules.runs_to_end and not part.module:
+        return part.end
+    asked = (max(layout.last_user(row, part.end), int(layout.start[row])) for row in first)
+    sent = (birth for row in packed if (birth := int(layout.start[row])) in layout.sent)
+    return max(*asked, *sent, 0)
 
 
 def is_packed(layout: Layout, row: int, step: Step, part: Interval) -> bool:
