@@ -1,8 +1,8 @@
 """What-if of a rank whose tensors and experts are shared out, against true runs of it.
 
 The trace is one of MindSpore 2.10.0 and mindformers 2.1.0 with swapconf's stand-in for hyper_parallel, its launches
-blocked: a small DeepSeek-V3 of a dense layer and one of experts, tensor_parallel 2 and expert_parallel 2. ``expected.txt``
-has MindSpore's own ``max_memory_allocated`` of it and of runs of it with recompute and swap.
+blocked: a small DeepSeek-V3 of a dense layer and one of experts, tensor_parallel 2 and expert_parallel 2.
+``expected.txt`` has MindSpore's own ``max_memory_allocated`` of it and of runs of it with recompute and swap.
 """
 
 from __future__ import annotations
