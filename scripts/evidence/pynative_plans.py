@@ -1,7 +1,7 @@
 """docs/evidence/pynative-plans.md: plans of PyNative YAMLs on eight ranks that share parameters, and true runs of them.
 
     scripts/generations.sh --install pynative
-    python scripts/evidence/pynative_plans.py --seed S --shapes N [--table]
+    python scripts/evidence/pynative_plans.py --seed S --shapes N [--parallel] [--table]
 
 Each shape is planned for several budgets with ``swapconf plan --confirm``, which makes the run without swap and
 recompute, plans, dry-runs the planned YAML, and plans again where that needs more than the budget.
@@ -15,20 +15,22 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from random import Random
 from statistics import median
 from typing import Any
 
 import yaml
-from evidence_page import opening
+from evidence_page import kept, opening
+from pynative_layouts import shared
 from pynative_runs import ROOT, TIMEOUT_SECONDS
 from pynative_strategies import MODELS, Shape, shape
 
 PAGE = ROOT / "docs/evidence/pynative-plans.md"
 RANKS = 8
 EACH = 4  # budgets of a shape
+EACH_SHARED = 1  # of a layout
 HARDWARE = "ascend_910b2"
 AMPLE = "1000GB"
 YAML = "train.yaml"
@@ -51,6 +53,16 @@ In all of these runs each operator ends before Python goes on (`dryrun --launch-
 card may hold; without, threads race, as on cards, and two runs of one YAML differ.
 
 ## Every plan
+
+| shape | budget, B | plan | used | off | at most | with fragments | off | rounds | fits |
+|---|---|---|---|---|---|---|---|---|---|
+"""
+PARALLEL = "## Parallel layouts"
+PARALLEL_HOW = """\
+Made by `scripts/evidence/pynative_plans.py --seed {seed} --shapes {shapes} --parallel --table` with {versions}, in the
+same way: random layouts of tensor, sequence, context and expert parallelism, pipelines and shards, with 1 to 4
+micro-batches, each planned for one random budget. In a pipeline the budget holds on each stage, a plan is confirmed by
+a run of each, and the figures are those of the stage that holds most.
 
 | shape | budget, B | plan | used | off | at most | with fragments | off | rounds | fits |
 |---|---|---|---|---|---|---|---|---|---|
@@ -122,12 +134,17 @@ class Planner:
         return found, done.stderr.count(AGAIN)
 
 
-def write(made: Shape, folder: Path) -> None:
-    """The YAML of a shape, on so many ranks, with as many micro-batches as it has."""
+def on_shards(made: Shape) -> Shape:
+    """On so many ranks, with as many micro-batches as it has."""
     batch = int(str(made.settings["training.global_batch_size"])) * RANKS
     shards = {"parallelism.data_parallel_shard": RANKS, "training.global_batch_size": batch}
+    return replace(made, settings={**made.settings, **shards})
+
+
+def write(made: Shape, folder: Path) -> None:
+    """The YAML of a shape."""
     values = yaml.safe_load((ROOT / f"configs/pynative/{made.model}.yaml").read_text(encoding="utf-8"))
-    for path, value in {**made.settings, **shards}.items():
+    for path, value in made.settings.items():
         *sections, key = path.split(".")
         section = values
         for name in sections:
@@ -137,30 +154,42 @@ def write(made: Shape, folder: Path) -> None:
     (folder / YAML).write_text(yaml.safe_dump(values, sort_keys=False), encoding="utf-8")
 
 
-def rows(python: str, variables: Mapping[str, str], folder: Path, seed: int, count: int) -> Iterator[Row]:
+def rows(
+    python: str, variables: Mapping[str, str], folder: Path, seed: int, count: int, *, is_parallel: bool
+) -> Iterator[Row]:
     for number in range(count):
         rng = Random(f"{seed}:{number}")
-        made = shape(rng, MODELS[number % len(MODELS)])
+        drawn = shape(rng, MODELS[number % len(MODELS)])
+        layout = shared(rng, drawn) if is_parallel else None
+        made = on_shards(drawn) if layout is None else layout.shape
+        text = made.text if layout is None else f"{made.text}<br>{layout.text.partition(',')[0]}"
         planner = Planner(python=python, variables=variables, folder=folder / str(number))
         write(made, planner.folder)
         most, least = _range(planner)
-        for _ in range(EACH):
-            yield _row(planner, made, least + int((most - least) * rng.random()))
+        for _ in range(EACH_SHARED if is_parallel else EACH):
+            yield _row(planner, text, least + int((most - least) * rng.random()))
 
 
 def _range(planner: Planner) -> tuple[int, int]:
     """With fragments, what the run without swap and recompute needs, and what it needs with full recompute."""
-    (plain,) = planner.plan(AMPLE)[0]["ranks"]
+    plain = _fullest(planner.plan(AMPLE)[0]["ranks"])
     lowest, _ = planner.plan("1MB")
     return int(plain["with_fragments_peak_bytes"]), int(lowest["needed_bytes"])
 
 
-def _row(planner: Planner, made: Shape, budget: int) -> Row:
+def _fullest(ranks: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Of a rank of each stage."""
+    return max(ranks, key=lambda rank: int(rank["with_fragments_peak_bytes"]))
+
+
+def _row(planner: Planner, text: str, budget: int) -> Row:
     found, refuted = planner.plan(f"{budget}B", "--confirm")
-    (rank,) = found["ranks"]
-    (true,) = found["confirmed"] or [{"used_peak_bytes": 0, "with_fragments_peak_bytes": 0, "fits": False}]
+    rank = _fullest(found["ranks"])
+    nothing = {"rank": rank["rank"], "used_peak_bytes": 0, "with_fragments_peak_bytes": 0, "fits": False}
+    runs = found["confirmed"] or [nothing]
+    true = next(one for one in runs if one["rank"] == rank["rank"])
     return Row(
-        shape=made.text,
+        shape=text,
         budget=budget,
         entries=tuple(map(_entry, found["entries"])),
         predicted=rank["used_peak_bytes"],
@@ -169,7 +198,7 @@ def _row(planner: Planner, made: Shape, budget: int) -> Row:
         used=true["used_peak_bytes"],
         mapped=true["with_fragments_peak_bytes"],
         rounds=refuted + bool(found["confirmed"]),
-        fits=true["fits"],
+        fits=all(one["fits"] for one in runs),
     )
 
 
@@ -205,35 +234,41 @@ def main() -> int:
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--shapes", type=int, default=4)
     parser.add_argument("--table", action="store_true", help="write docs/evidence/pynative-plans.md")
+    parser.add_argument("--parallel", action="store_true", help="layouts of several ranks, with mindformers 2.1.0")
     options = parser.parse_args()
     sys.path.append(str(ROOT / "scripts"))
     import generations
 
-    pair = generations.NATIVE_PAIRS[0]
+    pair = generations.NATIVE_PAIRS[options.parallel]
     place = generations.Place(pair, generations.kept_in())
     generations.make(place)
     made = []
     with tempfile.TemporaryDirectory(prefix="swapconf-pynative-") as folder:
         variables = {**place.variables(), "PYTHONPATH": str(ROOT), "SWAPCONF_LANG": "en"}
-        for row in rows(place.python, variables, Path(folder), options.seed, options.shapes):
+        drawn = rows(place.python, variables, Path(folder), options.seed, options.shapes, is_parallel=options.parallel)
+        for row in drawn:
             made.append(row)
             print(row.cells(), flush=True)
     print(result(made))
     if options.table:
-        head = HOW.format(
-            seed=options.seed,
-            shapes=options.shapes,
-            versions=f"mindformers {pair.mindformers} and MindSpore {pair.mindspore}",
-            ranks=RANKS,
-            each=EACH,
-            hardware=HARDWARE,
-        )
-        told = opening(
-            "Plans of PyNative trainings against true dry runs", result(made), ("what", "result"), summary(made)
-        )
-        table = "".join(f"{row.cells()}\n" for row in made)
-        PAGE.write_text("".join(f"{line}\n" for line in told) + head + table, encoding="utf-8")
+        versions = f"mindformers {pair.mindformers} and MindSpore {pair.mindspore}"
+        section = parallel if options.parallel else page
+        PAGE.write_text(section(made, options.seed, options.shapes, versions), encoding="utf-8")
     return 0
+
+
+def page(made: Sequence[Row], seed: int, shapes: int, versions: str) -> str:
+    """With the section of parallel layouts as it is."""
+    head = HOW.format(seed=seed, shapes=shapes, versions=versions, ranks=RANKS, each=EACH, hardware=HARDWARE)
+    told = opening("Plans of PyNative trainings against true dry runs", result(made), ("what", "result"), summary(made))
+    return "\n".join([*told, head + "".join(f"{row.cells()}\n" for row in made), *kept(PAGE, PARALLEL)]).rstrip() + "\n"
+
+
+def parallel(made: Sequence[Row], seed: int, shapes: int, versions: str) -> str:
+    """The page with this section anew."""
+    before = PAGE.read_text(encoding="utf-8").partition(f"\n{PARALLEL}\n")[0].rstrip()
+    told = PARALLEL_HOW.format(seed=seed, shapes=shapes, versions=versions)
+    return "\n".join([before, "", PARALLEL, "", result(made), "", told + "".join(f"{row.cells()}\n" for row in made)])
 
 
 if __name__ == "__main__":

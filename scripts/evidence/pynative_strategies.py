@@ -123,8 +123,8 @@ def _compressed(rng: Random) -> tuple[dict[str, object], int]:
 
 
 def strategy(rng: Random, shape: Shape, kind: str, paths: Mapping[int, Sequence[str]]) -> Strategy:
-    """``paths``: of the modules of each layer. Swapped layers are none that are recomputed: which of the two holds is
-    not known (`pynative-overlap`)."""
+    """``paths``: of the modules of each layer of the rank that is looked at. Swapped layers are none that are
+    recomputed: which of the two holds is not known (`pynative-overlap`)."""
     parts, count = kind.split(), shape.num_layers
     prefetch = rng.randint(1, max(1, min(3, count - 1)))
     swapped = _some(rng, range(count - prefetch)) if "swap" in parts else frozenset[int]()
@@ -161,6 +161,7 @@ def _ranges(layers: frozenset[int]) -> str:
 
 
 def _pattern(rng: Random, layers: Sequence[int], paths: Mapping[int, Sequence[str]]) -> str:
-    path = rng.choice(sorted(paths[rng.choice(list(layers))]))
+    here = [layer for layer in layers if layer in paths] or sorted(paths)
+    path = rng.choice(sorted(paths[rng.choice(here)]))
     last = path.rpartition(".")[2]
     return rng.choice([path, path, f".*{last}", f".*{last.rpartition('_')[2]}"])

@@ -1,11 +1,12 @@
 """docs/evidence/pynative-whatif.md: what-if of PyNative traces against true dry runs of the same strategies.
 
     scripts/generations.sh --install pynative
-    python scripts/evidence/pynative_whatif.py --seed S --cases N [--compressed] [--table] [--keep FOLDER]
+    python scripts/evidence/pynative_whatif.py --seed S --cases N [--compressed | --parallel] [--table] [--keep FOLDER]
 
 Each shape is dry-run once without swap and recompute; several strategies are asked of this trace, and each is dry-run
-itself with ``--as-parallel``. ``--compressed``: DeepSeek-V4, as the last section of the page. ``--keep``: traces and
-results stay in a folder, and what is there is not run again.
+itself with ``--as-parallel``. ``--compressed``: DeepSeek-V4; ``--parallel``: layouts of several ranks, with mindformers
+2.1.0; each is a section of the page. ``--keep``: traces and results stay in a folder, and what is there is not run
+again.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from random import Random
 from statistics import median
 
 from evidence_page import kept, opening, paragraph, section
+from pynative_layouts import Shared, shared
 from pynative_runs import ROOT, dryrun
 from pynative_strategies import COMPRESSED, KINDS, MODELS, Shape, Strategy, shape, strategy
 
@@ -33,10 +35,12 @@ from swapconf.whatif.pynative.question import NativeQuestion
 
 PAGE = ROOT / "docs/evidence/pynative-whatif.md"
 EACH = 6  # strategies of a shape
+EACH_SHARED = 3  # of a layout
 FAR = 0.1
 
 
-FIRST, COMPRESSED_ONES = "Qwen3, DeepSeek-V3", "DeepSeek-V4"
+FIRST, COMPRESSED_ONES, SHARED_ONES = "Qwen3, DeepSeek-V3", "DeepSeek-V4", "Parallel layouts"
+SECTIONS = (FIRST, COMPRESSED_ONES, SHARED_ONES)
 SHORT = (
     "models",
     "strategies",
@@ -57,8 +61,12 @@ peak of how many strategies; *bound over*: how far it lies over that in the medi
 - *error*: of the predicted peak (`swapconf whatif`). *safe*: how far the bound of `--safe` lies over the true peak.
 - *host*: the most on the host at once, true and, where it differs, predicted.
 
+*Parallel layouts*: one rank of random layouts of mindformers 2.1.0: `tp` with its sequences shared out, `cp`, `ep`,
+`pp`, and parameters in shards (`dp`), with 1 to 4 micro-batches. All runs are with `--launch-blocking`, as threads race
+on several ranks; experts get even shares of the tokens.
+
 Not in it: layers that are both swapped and recomputed, swap of single modules, `exclude_op`, `recompute_comm`,
-FSDP. The true runs are dry runs; none was compared with a card.
+asynchronous exchanges. The true runs are dry runs; none was compared with a card.
 """
 MADE = "Made by `scripts/evidence/pynative_whatif.py {asked} --table` with {versions}."
 HEAD = (
@@ -107,16 +115,21 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """``python``: an interpreter of the environment."""
+    """``python``: an interpreter of the environment. ``mindformers``, ``mindspore``: versions there."""
 
     python: str
     variables: Mapping[str, str]
+    mindformers: str
+    mindspore: str
 
-    def dry_run(self, model: str, words: Sequence[str], folder: Path) -> Path:
-        """The folder of the trace; what is there is not run again. Raises RuntimeError where it does not end well."""
-        if not (folder / "rank_0" / "result.json").exists():
-            dryrun(self.python, self.variables, model, words, "--keep", str(folder))
-        return folder / "rank_0"
+    def dry_run(self, model: str, words: Sequence[str], folder: Path, rank: int | None = None) -> Path:
+        """The folder of the trace; what is there is not run again. ``rank``: None of one card; where there are several,
+        launches block, as threads race. Raises RuntimeError where it does not end well."""
+        place = folder / f"rank_{rank or 0}"
+        if not (place / "result.json").exists():
+            more = () if rank is None else ("--ranks", str(rank), "--launch-blocking")
+            dryrun(self.python, self.variables, model, words, "--keep", str(folder), *more)
+        return place
 
 
 def rows(runs: Runs, models: Sequence[str], seed: int, cases: int, keep: Path) -> Iterator[Row]:
@@ -130,14 +143,27 @@ def rows(runs: Runs, models: Sequence[str], seed: int, cases: int, keep: Path) -
             yield _row(runs, model, asked, base, keep / f"{seed}-{number}-{place}")
 
 
-def _row(runs: Runs, model: Shape, asked: Strategy, base: Path, folder: Path) -> Row:
+def rows_shared(runs: Runs, models: Sequence[str], seed: int, cases: int, keep: Path) -> Iterator[Row]:
+    for number in range(-(-cases // EACH_SHARED)):
+        rng = Random(f"{seed}:{number}")
+        made = shared(rng, shape(rng, models[number % len(models)]))
+        base = runs.dry_run(made.shape.model, made.shape.words, keep / f"{seed}-{number}", made.rank)
+        paths = _paths(base)
+        kinds = [rng.choice(made.kinds) for _ in range(EACH_SHARED)]
+        for place, kind in enumerate(kinds[: cases - number * EACH_SHARED]):
+            asked = strategy(Random(f"{seed}:{number}:{place}"), made.shape, kind, paths)
+            yield _row(runs, made.shape, asked, base, keep / f"{seed}-{number}-{place}", made)
+
+
+def _row(runs: Runs, model: Shape, asked: Strategy, base: Path, folder: Path, on: Shared | None = None) -> Row:
     words = (*model.words, *asked.words)
-    true = runs.dry_run(model.model, words, folder)
-    study = study_for_check(overrides.of_file(str(_config(model.model)), words), os.environ)
+    true = runs.dry_run(model.model, words, folder, None if on is None else on.rank)
+    document = overrides.of_file(str(_config(model.model)), words)
+    study = study_for_check(document, os.environ, runs.mindspore, runs.mindformers)
     question = NativeQuestion(base, study)
     found = question.predict(study.config)
     return Row(
-        shape=model.text,
+        shape=model.text if on is None else f"{model.text}<br>{on.text}",
         strategy=asked,
         before=_peak(base),
         true=_peak(true),
@@ -181,8 +207,9 @@ def summary(name: str, made: Sequence[Row]) -> tuple[str, ...]:
 
 
 def page(name: str, short: tuple[str, ...], section_of: Sequence[str]) -> str:
-    """The page with one of its two parts made anew."""
-    sections = {part: section(PAGE, f"## {part}") for part in (FIRST, COMPRESSED_ONES)} | {name: list(section_of)}
+    """The page with one of its parts made anew."""
+    sections = {part: section(PAGE, f"## {part}") for part in SECTIONS} | {name: list(section_of)}
+    sections = {part: lines for part, lines in sections.items() if lines}
     told = [short if part == name else _short(part) for part in sections]
     worst = " and ".join(f"{row[4]} with {row[0]}" for row in told)
     below = sum(int(row[5].partition(" ")[0]) for row in told)
@@ -206,29 +233,33 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, required=True)
     parser.add_argument("--cases", type=int, default=24)
-    parser.add_argument("--compressed", action="store_true", help="DeepSeek-V4 instead of the others")
+    other = parser.add_mutually_exclusive_group()
+    other.add_argument("--compressed", action="store_true", help="DeepSeek-V4 instead of the others")
+    other.add_argument("--parallel", action="store_true", help="layouts of several ranks, with mindformers 2.1.0")
     parser.add_argument("--table", action="store_true", help="write docs/evidence/pynative-whatif.md")
     parser.add_argument("--keep", type=Path, help="keep the traces, and take what is there")
     options = parser.parse_args()
     sys.path.append(str(ROOT / "scripts"))
     import generations
 
-    place = generations.Place(generations.NATIVE_PAIRS[0], generations.kept_in())
+    pair = generations.NATIVE_PAIRS[1 if options.parallel else 0]
+    place = generations.Place(pair, generations.kept_in())
     generations.make(place)
-    runs = Runs(place.python, {**place.variables(), "PYTHONPATH": str(ROOT)})
+    runs = Runs(place.python, {**place.variables(), "PYTHONPATH": str(ROOT)}, pair.mindformers, pair.mindspore)
     with tempfile.TemporaryDirectory(prefix="swapconf-pynative-") as folder:
         made = []
         keep = (options.keep or Path(folder)).resolve()
         models = (COMPRESSED,) if options.compressed else MODELS
-        for row in rows(runs, models, options.seed, options.cases, keep):
+        drawn = rows_shared if options.parallel else rows
+        for row in drawn(runs, models, options.seed, options.cases, keep):
             made.append(row)
             print(row.cells(), flush=True)
-    name = COMPRESSED_ONES if options.compressed else FIRST
+    name = COMPRESSED_ONES if options.compressed else SHARED_ONES if options.parallel else FIRST
     told = summary(name, made)
     print(*told, sep=" | ")
     if options.table:
-        pair = generations.NATIVE_PAIRS[0]
         asked = f"--seed {options.seed} --cases {options.cases}" + " --compressed" * options.compressed
+        asked += " --parallel" * options.parallel
         versions = f"mindformers {pair.mindformers} and MindSpore {pair.mindspore}"
         made_by = paragraph(MADE.format(asked=asked, versions=versions))
         lines = [f"## {name}", "", *made_by, *HEAD, *(row.cells() for row in made)]

@@ -83,12 +83,8 @@ def make(
 
 def _stop_what_has_no_dry_run(study: Study) -> None:
     from swapconf.dryrun.pynative.refusals import LEVEL, refusals
-    from swapconf.whatif.pynative.shared_layers import shared_layers
-    from swapconf.words.findings import SwapconfError
 
     stop(list(refusals(study, LEVEL)))
-    if reason := shared_layers(study):
-        raise SwapconfError(reason)
 
 
 def _judge(
@@ -106,10 +102,10 @@ def _judge(
 
     machine = options.load()
     found = [baseline] if baseline is not None else baselines(study, changes, runs)
-    folders = trace_folders(found[0]) or found
+    folders = [folder for place in found for folder in trace_folders(place) or [place]]
     judge = native_judge_of(
         study,
-        folders[0],
+        folders,
         machine,
         asked.in_bytes(),
         slower_link=asked.slower_link,
@@ -118,7 +114,7 @@ def _judge(
     )
     if asked.beside is not None:
         return judge
-    room = pool_room_bytes([judge.question.trace], study.config, machine, os.environ)
+    room = pool_room_bytes([stage.question.trace for stage in judge.stages], study.config, machine, os.environ)
     return replace(judge, limits=replace(judge.limits, room_bytes=room))
 
 
@@ -159,7 +155,7 @@ def show(file: str, made: NativeMade, options: MachineOptions, slower_link: floa
     for line in native_plan_text.verdict_lines(found):
         say(line, bold=True)
     say(native_plan_text.link_line(found, slower_link))
-    say(known_line(found.judge.times.shares()))
+    say(known_line(found.judge.stages[0].times.shares()))
     say(native_plan_text.ORIGIN)
     print_assumed(options.load())
     print_rows(*native_plan_text.strategies(found))

@@ -21,7 +21,7 @@ def run(trace: Path, study: Study, form: str, safe: bool, refused: dict[str, boo
     """``safe``: print the upper bound, too. ``refused``: options that have no answer in PyNative mode, and whether they
     were given. Raises UsageError."""
     from swapconf.dryrun.rank_order import cluster_of
-    from swapconf.whatif.pynative.question import ORIGIN, RACING, NativeMismatch, NativeQuestion
+    from swapconf.whatif.pynative.question import OF_RANK, ORIGIN, RACING, NativeMismatch, NativeQuestion
 
     for option, is_given in refused.items():
         if is_given:
@@ -30,12 +30,14 @@ def run(trace: Path, study: Study, form: str, safe: bool, refused: dict[str, boo
         answer = NativeQuestion(trace, study).answer()
     except NativeMismatch as error:
         raise click.UsageError(str(error)) from None
+    are_several = cluster_of(study.document).num_devices > 1
+    origin = OF_RANK if are_several else ORIGIN
     if form == "json":
-        click.echo(json.dumps(as_record(answer, ORIGIN), indent=2))
+        click.echo(json.dumps(as_record(answer, origin), indent=2))
         return
     _print(answer, safe)
-    say(ORIGIN)
-    if cluster_of(study.document).num_devices > 1 and not answer.launches_blocked:
+    say(origin)
+    if are_several and not answer.launches_blocked:
         say(RACING)
 
 

@@ -10,10 +10,10 @@ from typing import Any
 from swapconf.config.yaml_text import recompute_sections, swap_section
 from swapconf.plan.confirmed import ConfirmedRank
 from swapconf.plan.planned import Verdict
-from swapconf.plan.pynative.judge import NativeScore
 from swapconf.plan.pynative.menu import uniform
 from swapconf.plan.pynative.modes import FULL, KEEP, SWAP, NativeEntry, NativePlan
 from swapconf.plan.pynative.planned import NativePlanned, fewest
+from swapconf.plan.pynative.scores import NativeScore
 from swapconf.report import plan_told
 from swapconf.whatif.pynative.question import RACING, NativeMismatch
 from swapconf.words.columns import Column, PrintedTable, milliseconds, record, size, table, words
@@ -42,7 +42,9 @@ def verdict_lines(planned: NativePlanned) -> Iterator[str]:
     if planned.verdict is Verdict.NOT_NEEDED:
         yield plan_told.not_needed(needed_bytes, judge.limits)
     elif planned.verdict is Verdict.IMPOSSIBLE:
-        yield from plan_told.nothing_fits(needed_bytes, judge.limits, [(0, judge.question.trace)])
+        yield from plan_told.nothing_fits(
+            needed_bytes, judge.limits, [(stage.rank, stage.question.trace) for stage in judge.stages]
+        )
     else:
         yield phrase(
             "planned for {budget}: {entries}", budget=show_bytes(judge.limits.usable_bytes), entries=_in_words(chosen)
@@ -52,7 +54,7 @@ def verdict_lines(planned: NativePlanned) -> Iterator[str]:
             "this YAML is of one card, where mindformers applies neither recompute nor swap; the plan is what a card "
             "of several that run the same would do"
         )
-    if judge.cards.num_devices > 1 and not judge.question.launches_blocked:
+    if judge.cards.num_devices > 1 and not judge.launches_blocked:
         yield RACING
     if planned.is_interrupted:
         yield plan_told.ENDED_EARLY
@@ -61,7 +63,7 @@ def verdict_lines(planned: NativePlanned) -> Iterator[str]:
 def link_line(planned: NativePlanned, slower_link: float) -> str:
     """What a slower link does to the plan, and how sure its time is."""
     judge, nominal = planned.judge, planned.judge.nominal(planned.chosen)
-    told = show_range(nominal.step_us, *judge.times.range_us(nominal.step_us))
+    told = show_range(nominal.step_us, *judge.range_us(nominal.step_us))
     return plan_told.link_line(told, judge.time(planned.chosen).step_us, slower_link)
 
 
@@ -77,11 +79,11 @@ class _Strategy:
 _STRATEGIES: tuple[Column[_Strategy], ...] = (
     words(phrase("strategy"), lambda item: item.name),
     words(phrase("fits"), lambda item: plan_told.yes_no(item.score.fits)),
-    size(phrase("used peak"), lambda item: item.score.prediction.used_peak_bytes),
+    size(phrase("used peak"), lambda item: item.score.used_bytes),
     size(phrase("at most"), lambda item: item.score.safe_bytes),
     size(phrase("with fragments"), lambda item: item.score.mapped_bytes),
     size(phrase("host"), lambda item: item.score.host_bytes),
-    size(phrase("moved"), lambda item: sum(item.score.prediction.moved_bytes.values())),
+    size(phrase("moved"), lambda item: item.score.moved_bytes),
     milliseconds(phrase("stalls ms"), lambda item: item.score.time.stall_us),
     milliseconds(phrase("run again ms"), lambda item: item.score.time.again_us),
     milliseconds(phrase("step ms"), lambda item: item.score.time.step_us),
@@ -127,8 +129,12 @@ def confirmation(planned: NativePlanned, found: Sequence[ConfirmedRank]) -> Prin
     """Predicted and true."""
     judge, chosen = planned.judge, planned.chosen
     rank, used, true, off, _, *others = plan_told.CONFIRMED
-    at_most: Column[ConfirmedRank] = size(phrase("at most"), lambda item: judge.safe_bytes(chosen))
-    mapped: Column[ConfirmedRank] = size(phrase("with fragments, predicted"), lambda item: judge.mapped_bytes(chosen))
+    place = {stage.rank: number for number, stage in enumerate(judge.stages)}
+    safe, fragments = judge.safe_bytes(chosen), judge.mapped_bytes(chosen)
+    at_most: Column[ConfirmedRank] = size(phrase("at most"), lambda item: safe[place.get(item.rank, 0)])
+    mapped: Column[ConfirmedRank] = size(
+        phrase("with fragments, predicted"), lambda item: fragments[place.get(item.rank, 0)]
+    )
     return table((rank, used, at_most, true, off, mapped, *others), found)
 
 
@@ -140,7 +146,7 @@ def as_record(
     judge, chosen = planned.judge, planned.chosen
     config = judge.config(chosen)
     score, nominal = judge.score(config), judge.nominal(chosen)
-    low, high = judge.times.range_us(nominal.step_us)
+    low, high = judge.range_us(nominal.step_us)
     return {
         "verdict": planned.verdict.name.lower(),
         "budget_bytes": judge.limits.budget_bytes,
@@ -155,20 +161,21 @@ def as_record(
             "plan_slower_link": score.time.step_us,
             "none": judge.time(uniform(judge, KEEP)).step_us,
         },
-        "share": {origin.value: part for origin, part in judge.times.shares().items()},
+        "share": {origin.value: part for origin, part in judge.stages[0].times.shares().items()},
         "slower_link": slower_link,
         "ranks": [
             {
-                "rank": 0,
-                "stage": 0,
-                "used_peak_bytes": score.prediction.used_peak_bytes,
-                "safe_used_peak_bytes": score.safe_bytes,
-                "with_fragments_peak_bytes": score.mapped_bytes,
-                "host_peak_bytes": score.prediction.host_peak_bytes,
-                "moved_bytes_per_step": sum(score.prediction.moved_bytes.values()),
-                "recomputed_kernels_per_step": sum(score.prediction.kernels.values()),
-                "stall_us_slower_link": score.time.stall_us,
+                "rank": one.rank,
+                "stage": number,
+                "used_peak_bytes": one.prediction.used_peak_bytes,
+                "safe_used_peak_bytes": one.safe_bytes,
+                "with_fragments_peak_bytes": one.mapped_bytes,
+                "host_peak_bytes": one.prediction.host_peak_bytes,
+                "moved_bytes_per_step": sum(one.prediction.moved_bytes.values()),
+                "recomputed_kernels_per_step": sum(one.prediction.kernels.values()),
+                "stall_us_slower_link": one.time.stall_us,
             }
+            for number, one in enumerate(score.stages)
         ],
         "entries": plan_told.entry_records(entries(planned), "default_prefetch"),
         "simple": [
@@ -176,7 +183,7 @@ def as_record(
                 "strategy": show(name),
                 "fits": judge.fits(plan),
                 "step_us_slower_link": judge.time(plan).step_us,
-                "used_peak_bytes": judge.prediction(plan).used_peak_bytes,
+                "used_peak_bytes": judge.used_bytes(plan),
             }
             for name, plan in list(simple(planned))[1:]
         ],

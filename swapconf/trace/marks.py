@@ -32,11 +32,13 @@ NO_KERNELS = ("View", "Reshape", "InplaceZero", "Event", "ResizeStorage", *_COLL
 
 class Moment(Enum):
     """What a mark stands for: of the run, of a pass of the step, or of a layer in it. A module turns when its backward
-    pass begins."""
+    pass begins. A model is what a rank has of one stage, and begins and ends with each micro-batch."""
 
     OPTIMIZER_IS_BUILT = "optimizer is built"
     OPTIMIZER_STANDS = "optimizer stands"
     STEP_BEGINS = "step begins"
+    MODEL_BEGINS = "model begins"
+    MODEL_ENDS = "model ends"
     FORWARD_BEGINS = "forward begins"
     FORWARD_ENDS = "forward ends"
     MODULE_BEGINS = "module begins"

@@ -46,7 +46,8 @@ def test_a_larger_budget_never_makes_a_slower_plan(one: int, other: int) -> None
 def test_a_plan_is_within_its_limits_or_there_is_none(budget_bytes: int) -> None:
     judge, chosen, verdict = planned(budget_bytes)
     assert (judge.needed_bytes(chosen) <= budget_bytes) is (verdict is not Verdict.IMPOSSIBLE)
-    assert judge.needed_bytes(chosen) == max(judge.safe_bytes(chosen), judge.mapped_bytes(chosen) or 0)
+    ((safe,), (mapped,)) = judge.safe_bytes(chosen), judge.mapped_bytes(chosen)
+    assert judge.needed_bytes(chosen) == max(safe, mapped or 0)
 
 
 @settings(max_examples=40)
@@ -56,8 +57,8 @@ def test_every_plan_survives_the_yaml_and_back(modes: tuple[NativeMode, NativeMo
     made = NativePlan(modes)
     text = write(PLAIN, parse(PLAIN, "t.yaml"), judge.config(made), "planned by swapconf for a law")
     read = study_document(parse(text, "t.yaml"), PAIR, {}).config
-    assert judge.question.parts(read) == judge.question.parts(judge.config(made))
+    assert judge.stages[0].question.parts(read) == judge.stages[0].question.parts(judge.config(made))
     again = write(text, parse(text, "t.yaml"), judge.config(made), "planned by swapconf for a law")
     assert again == text
     gone = write(text, parse(text, "t.yaml"), judge.config(NativePlan((KEEP, KEEP))), "planned by swapconf for a law")
-    assert not judge.question.parts(study_document(parse(gone, "t.yaml"), PAIR, {}).config).again
+    assert not judge.stages[0].question.parts(study_document(parse(gone, "t.yaml"), PAIR, {}).config).again

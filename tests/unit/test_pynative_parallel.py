@@ -30,7 +30,6 @@ from swapconf.dryrun.report_record import as_record
 from swapconf.study.study import Study, study_document
 from swapconf.upstream.facts import Versions
 from swapconf.upstream.scopes import Place
-from swapconf.whatif.pynative.shared_layers import shared_layers
 from swapconf.words.findings import Finding
 
 NEWER = Versions(mindspore="2.10.0", mindformers="2.1.0")
@@ -203,12 +202,6 @@ def test_layers_of_other_stages_are_not_missed() -> None:
         recomputed=tuple(Launch(Place(layer, ""), "MatMulExt") for layer in "23"),
     )
     assert compare_layers(study, effect) == []
-
-
-@pytest.mark.parametrize("key", ["tensor_parallel", "context_parallel", "pipeline_parallel", "expert_parallel"])
-def test_no_what_if_is_asked_of_layers_that_ranks_share(key: str) -> None:
-    assert f"with {key} 2 is not predicted yet" in shared_layers(studied(f"{key}: 2"))
-    assert not shared_layers(studied(f"{key}: 1"))
 
 
 def test_a_report_says_the_layout_and_how_tokens_were_spread() -> None:

@@ -43,7 +43,7 @@ def judge_under(budget_bytes: int, host_bytes: int | None = None, max_entries: i
     study = study_document(parse(PLAIN, "train.yaml"), PAIR, {})
     return native_judge_of(
         study,
-        FOLDER,
+        [FOLDER],
         Machine(hardware=hardware.load("ascend_910b2")),
         Budget(card_bytes=budget_bytes, host_bytes=host_bytes),
         slower_link=0.3,
@@ -87,7 +87,8 @@ def test_a_plan_keeps_its_budget_and_is_no_slower_than_full_recompute(share: flo
     judge = judge_under(int(NONE_BYTES * share))
     found = plan(judge)
     assert found.verdict is Verdict.PLANNED
-    assert judge.safe_bytes(found.chosen) <= judge.pool_bytes(found.chosen) <= judge.limits.budget_bytes
+    (safe,), (pool,) = judge.safe_bytes(found.chosen), judge.pool_bytes(found.chosen)
+    assert safe <= pool <= judge.limits.budget_bytes
     nothing, full = judge.time(uniform(judge, KEEP)), judge.time(uniform(judge, FULL))
     assert nothing.step_us < judge.time(found.chosen).step_us < full.step_us
 
@@ -104,9 +105,9 @@ def test_of_all_that_two_layers_can_do_nothing_is_faster() -> None:
 def test_fragments_count_in_the_budget() -> None:
     """A swap brings its blocks back into memory of its own, of which what it leaves cannot be used."""
     judge, swapped = judge_under(NONE_BYTES), NativePlan((SWAP, KEEP))
-    mapped = judge.mapped_bytes(swapped)
+    (mapped,) = judge.mapped_bytes(swapped)
     assert mapped is not None
-    assert judge.prediction(swapped).used_peak_bytes < NONE_BYTES < mapped
+    assert judge.used_bytes(swapped) < NONE_BYTES < mapped
     assert not judge.fits(swapped)
     assert judge_under(mapped).fits(swapped)
     assert judge.needed_bytes(swapped) == mapped
@@ -114,10 +115,10 @@ def test_fragments_count_in_the_budget() -> None:
 
 def test_where_fragments_are_not_known_the_bound_alone_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     made = NativePlan((FULL, KEEP))
-    safe = judge_under(NONE_BYTES).safe_bytes(made)
+    (safe,) = judge_under(NONE_BYTES).safe_bytes(made)
     judge = replace(judge_under(safe), _mapped={})
     assert not judge.fits(made)
-    monkeypatch.setattr(judge.question, "placement", lambda found: None)
+    monkeypatch.setattr(judge.stages[0].question, "placement", lambda found: None)
     judge = replace(judge, _mapped={})
     assert judge.fits(made)
     assert judge.score(judge.config(made)).mapped_bytes is None
@@ -134,11 +135,11 @@ def test_the_time_of_what_runs_again_is_that_of_its_kernels() -> None:
 
 def test_a_link_that_is_slow_enough_makes_the_step_wait_for_what_it_moves() -> None:
     judge = judge_under(NONE_BYTES)
-    parts = judge.question.parts(judge.config(NativePlan((SWAP, KEEP))))
-    moved = sum(judge.prediction(NativePlan((SWAP, KEEP))).moved_bytes.values())
-    assert judge.times.time(parts, 1e6).stall_us == pytest.approx(0, abs=1)
+    parts = judge.stages[0].question.parts(judge.config(NativePlan((SWAP, KEEP))))
+    moved = judge.moved_bytes(NativePlan((SWAP, KEEP)))
+    assert judge.stages[0].times.time(parts, 1e6).stall_us == pytest.approx(0, abs=1)
     slow_gbps = 0.1
-    stall_us = judge.times.time(parts, slow_gbps).stall_us
+    stall_us = judge.stages[0].times.time(parts, slow_gbps).stall_us
     both_ways_us = 2 * moved / (slow_gbps * 1e9) * 1e6
     assert 0.9 * both_ways_us < stall_us < both_ways_us, "but for what the layer between hides"
 
@@ -178,7 +179,9 @@ def test_the_written_yaml_keeps_all_else_decides_the_same_and_check_finds_nothin
     study = study_document(parse(text, "train.yaml"), PAIR, {})
     assert {found.severity for found in study.findings} == {Severity.NOTE}
     judge = judge_under(int(NONE_BYTES * share))
-    assert judge.question.parts(study.config) == judge.question.parts(judge.config(plan(judge).chosen))
+    assert judge.stages[0].question.parts(study.config) == judge.stages[0].question.parts(
+        judge.config(plan(judge).chosen)
+    )
     again, _ = asked(tmp_path, text, f"{int(NONE_BYTES * share)}B", "--diff")
     assert not again.stdout, "planned again it is as it was"
 
@@ -238,7 +241,7 @@ def true_runs(monkeypatch: pytest.MonkeyPatch, *more_bytes: int) -> list[str]:
         score = judge.score(config)
         pool = max(score.mapped_bytes or 0, score.safe_bytes) + more_bytes[len(ran)]
         ran.append(text)
-        used = score.prediction.used_peak_bytes
+        used = score.used_bytes
         return [
             StageRun(rank=0, stage=0, folder=Path(), used_peak_bytes=used, with_fragments_peak_bytes=pool, host_bytes=0)
         ]

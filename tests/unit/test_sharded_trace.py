@@ -23,17 +23,18 @@ from swapconf.memory.replay import replay
 from swapconf.memory.trace_lifetimes import lifetimes
 from swapconf.study.study import study_document
 from swapconf.trace import marks, task_table, trace_folder
-from swapconf.trace.lifetimes import CATEGORIES, NEVER, Category
+from swapconf.trace.lifetimes import CATEGORIES, NEVER, TICKS, Category
 from swapconf.trace.marks import Moment
 from swapconf.trace.trace import Trace
 from swapconf.upstream.facts import Versions
 from swapconf.whatif.pynative.bound import recompute_at_worst
-from swapconf.whatif.pynative.gathered import layers_with_gathered
+from swapconf.whatif.pynative.changes import Replay
+from swapconf.whatif.pynative.gathers import Gathers
 from swapconf.whatif.pynative.intervals import steps
 from swapconf.whatif.pynative.layout import Layout
 from swapconf.whatif.pynative.question import NativeQuestion
-from swapconf.whatif.pynative.recompute import recompute
-from swapconf.whatif.pynative.swap import moved_rows
+from swapconf.whatif.pynative.recompute import gather_again, recompute
+from swapconf.whatif.pynative.swap import move_gathered, moved_rows
 from swapconf.words.findings import SwapconfError
 from swapconf.words.units import MIB
 from tests.helpers import TRACES
@@ -115,26 +116,55 @@ def test_what_runs_again_gathers_its_parameters_again_in_a_what_if() -> None:
     assert found.kernels == {0: 41, 1: 41}, "as on one card: collectives and waits compute nothing"
 
 
-SWAP = "swap: {enable: True, default_prefetch: 1, layer_swap: [{layers: ['0']}]}\n"
+def viewed(layer: int) -> tuple[Trace, int]:
+    """The trace with a view of a parameter in the forward pass of a layer, and the birth of the parameter's block."""
+    whole = trace()
+    step = steps(whole.marks)[-1]
+    part = step.layer(layer)
+    assert part is not None
+    birth = next(one for one in sorted(Gathers(whole).births) if is_read(whole, one, part.start, part.end))
+    view = replace(whole.tasks[0], event=part.end - 1, name="TransposeExtView", inputs=(birth,), outputs=(birth,))
+    assert not Gathers(whole).viewed(part.start, part.end), "weights are cast, and the casts are saved"
+    return replace(whole, tasks=(*whole.tasks, view)), birth
 
 
-def test_a_swap_that_would_move_gathered_parameters_is_not_predicted() -> None:
-    study = study_document(parse(f"{(FOLDER / 'config.yaml').read_text(encoding='utf-8')}\n{SWAP}", "t.yaml"), PAIR, {})
+def is_read(whole: Trace, birth: int, start: int, end: int) -> bool:
+    return any(birth in task.inputs and start < task.event < end for task in whole.tasks)
+
+
+def test_a_view_of_a_gathered_parameter_moves_and_is_there_when_the_swap_brings_it_back() -> None:
+    whole, birth = viewed(0)
+    found = steps(whole.marks)
+    step = found[-1]
+    layout = Layout(whole, found)
+    part, target = step.layer(0), step.layer(1)
+    assert part is not None
+    assert target is not None
+    later = layout.gathers.once_more(birth, step.backward, step.end)
+    assert later is not None
+    row, again = layout.row(birth), layout.row(later)
+    for returns in (step.backward, step.end):
+        changes = layout.unchanged()
+        move_gathered(layout, changes, step, part, part.end * TICKS, returns * TICKS)
+        assert [(move.row, move.returns) for move in changes.moves] == [(row, returns * TICKS)]
+        before = [(one.row, one.start, one.end) for one in changes.again]
+        assert before == ([(again, returns * TICKS, later * TICKS)] if returns < later else [])
+        assert (changes.end == layout.unchanged().end).all(), "its unit gives it back in any case"
+
+
+def test_a_unit_in_what_runs_again_is_gathered_when_that_runs() -> None:
     whole = trace()
     found = steps(whole.marks)
-    assert not layers_with_gathered(whole, found), "weights are cast, and the casts are saved"
-    question = NativeQuestion(FOLDER, study)
-    assert question.parts(study.config).moved == ((0, 1),)
-    first, second = (found[0].layer(number) for number in (0, 1))
-    assert first is not None
-    assert second is not None
-    gathered = next(
-        block for task in whole.tasks if task.primitive.startswith("DistCommAllGather") for block in task.outputs
-    )
-    for layer, one in enumerate((first, second)):
-        event = one.start + 1
-        view = replace(whole.tasks[0], event=event, name="TransposeExtView", inputs=(gathered,), outputs=(gathered,))
-        assert layers_with_gathered(replace(whole, tasks=(*whole.tasks, view)), found) == {layer}
+    step, layout = found[-1], Layout(whole, found)
+    part = step.layer(1)
+    assert part is not None
+    birth = next(one for one in sorted(layout.gathers.births) if is_read(whole, one, part.start, part.end))
+    later = layout.gathers.once_more(birth, step.backward, step.end)
+    assert later is not None
+    for turn, is_earlier in ((later - 5, True), (later + 5, False)):
+        changes = layout.unchanged()
+        gather_again(layout, changes, step, part, Replay(part.start, turn))
+        assert any(one.row == layout.row(later) and one.end == later * TICKS for one in changes.again) == is_earlier
 
 
 def test_what_was_moved_is_known_when_the_folder_is_gone(tmp_path: Path) -> None:
@@ -156,7 +186,7 @@ def test_a_parameter_that_its_unit_holds_for_the_backward_pass_stays_whatever_be
     part = step.layer(0)
     assert part is not None
     assert part.turn is not None
-    row = max(row for row in layout.born(step.start, part.start) if int(layout.start[row]) in layout.gathered)
+    row = max(row for row in layout.born(step.start, part.start) if int(layout.start[row]) in layout.gathers.births)
     layout.end[row] = part.turn + 1
     part = replace(part, start=int(layout.start[row]) - 1)
     assert row in layout.born(part.start, part.end)

@@ -28,6 +28,11 @@ class Marker:
         self._moments.append((moment.value, layer, module) if module else (moment.value, layer))
         self._tensor.zero_()
 
+    def watch_model(self, model: Any) -> None:
+        """The forward pass of each micro-batch."""
+        model.register_forward_pre_hook(lambda *_called: self.mark(Moment.MODEL_BEGINS))
+        model.register_forward_hook(lambda *_called: self.mark(Moment.MODEL_ENDS))
+
     def watch(self, layers: Iterable[tuple[int, Any]]) -> None:
         """(number, cell) of each layer."""
         for number, cell in layers:
@@ -35,11 +40,12 @@ class Marker:
             cell.register_forward_hook(self._after(number))
 
     def watch_modules(self, layers: Iterable[tuple[int, Any]]) -> None:
-        """The passes of what is in (number, cell) of each layer."""
+        """The passes of what is in (number, cell) of each layer. What a module gathers or exchanges before it runs is
+        its own, and runs again with it, so it begins before all else that is hooked to it."""
         for number, layer in layers:
             for path, cell in layer.cells_and_names():
                 if path:
-                    cell.register_forward_pre_hook(self._module(Moment.MODULE_BEGINS, number, path))
+                    cell.register_forward_pre_hook(self._module(Moment.MODULE_BEGINS, number, path), prepend=True)
                     cell.register_forward_hook(self._after_module(number, path))
 
     def write(self, folder: Path, moved: Sequence[tuple[int, int]], host_peak_bytes: int) -> None:

@@ -44,6 +44,7 @@ def watch_training(trainer: Any, marker: Marker) -> None:
     from mindspore._c_expression import TensorPy
 
     for model in trainer.model:
+        marker.watch_model(model)
         marker.watch(layers_of(model))
         if is_plain(model):  # what may be asked of its trace is also which module made what
             marker.watch_modules(layers_of(model))

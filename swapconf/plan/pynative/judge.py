@@ -1,7 +1,11 @@
-"""NATIVE PLAN -> SCORE: what the PyNative what-if says of a plan, under a budget."""
+"""NATIVE PLAN -> SCORE: what the PyNative what-if says of a plan, under a budget.
+
+A pipeline has a trace of each stage, and a budget holds on each; its step takes as long as its slowest stage computes.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -10,6 +14,7 @@ from swapconf.dryrun.cluster import CARDS
 from swapconf.dryrun.rank_order import cluster_of
 from swapconf.plan.limits import Budget, Cards, Limits
 from swapconf.plan.pynative.modes import NativePlan, config_of
+from swapconf.plan.pynative.scores import NativeScore, NativeStage, StageScore, slowest
 from swapconf.study.study import Study
 from swapconf.timing.cost import Machine
 from swapconf.whatif.pynative.predict import NativePrediction
@@ -18,21 +23,6 @@ from swapconf.whatif.pynative.times import NativeTime, NativeTimes
 from swapconf.words.phrases import phrase
 
 _AN_ENTRY = 3e-5  # of the step: what one entry more has to be worth
-_STAGE = 0
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class NativeScore:
-    """A strategy as it is told. ``safe_bytes``: a used peak that the true dry run does not exceed. ``mapped_bytes``:
-    with fragments, None where they are not known. ``host_bytes``: of the host that holds most. ``time``: with the
-    slower link."""
-
-    prediction: NativePrediction
-    safe_bytes: int
-    mapped_bytes: int | None
-    host_bytes: int
-    time: NativeTime
-    fits: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,8 +35,7 @@ class NativeJudge:
         link_gbps: Of one card to its host, as told; ``slower_gbps``: as plans are judged by.
     """
 
-    question: NativeQuestion = field(repr=False)
-    times: NativeTimes = field(repr=False)
+    stages: tuple[NativeStage, ...] = field(repr=False)
     base: Config = field(repr=False)
     paths: tuple[frozenset[str], ...]
     limits: Limits
@@ -54,9 +43,9 @@ class NativeJudge:
     max_entries: int
     link_gbps: float
     slower_gbps: float
-    _found: dict[NativePlan, NativePrediction] = field(default_factory=dict, repr=False)
-    _safe: dict[NativePlan, int] = field(default_factory=dict, repr=False)
-    _mapped: dict[NativePlan, int | None] = field(default_factory=dict, repr=False)
+    _found: dict[NativePlan, tuple[NativePrediction, ...]] = field(default_factory=dict, repr=False)
+    _safe: dict[NativePlan, tuple[int, ...]] = field(default_factory=dict, repr=False)
+    _mapped: dict[NativePlan, tuple[int | None, ...]] = field(default_factory=dict, repr=False)
     _time: dict[NativePlan, NativeTime] = field(default_factory=dict, repr=False)
 
     @property
@@ -68,6 +57,10 @@ class NativeJudge:
         """How many different plans were predicted."""
         return len(self._found)
 
+    @property
+    def launches_blocked(self) -> bool:
+        return all(stage.question.launches_blocked for stage in self.stages)
+
     def config(self, plan: NativePlan) -> Config:
         return config_of(plan, self.base)
 
@@ -76,41 +69,62 @@ class NativeJudge:
         if len(plan.entries) > self.max_entries:
             return False
         try:
-            self.question.parts(self.config(plan))
+            for stage in self.stages:
+                stage.question.parts(self.config(plan))
         except NativeMismatch:
             return False
         return True
 
-    def prediction(self, plan: NativePlan) -> NativePrediction:
+    def predictions(self, plan: NativePlan) -> tuple[NativePrediction, ...]:
+        """Of a rank of each stage."""
         if plan not in self._found:
-            self._found[plan] = self.question.predict(self.config(plan))
+            config = self.config(plan)
+            self._found[plan] = tuple(stage.question.predict(config) for stage in self.stages)
         return self._found[plan]
 
-    def safe_bytes(self, plan: NativePlan) -> int:
-        """A used peak that the true dry run does not exceed."""
+    def used_bytes(self, plan: NativePlan) -> int:
+        """Of the rank that holds most."""
+        return max(one.used_peak_bytes for one in self.predictions(plan))
+
+    def moved_bytes(self, plan: NativePlan) -> int:
+        """In a step, of a rank of each stage."""
+        return sum(sum(one.moved_bytes.values()) for one in self.predictions(plan))
+
+    def safe_bytes(self, plan: NativePlan) -> tuple[int, ...]:
+        """By stage, a used peak that the true dry run does not exceed."""
         if plan not in self._safe:
-            self._safe[plan] = self.question.safe_peak_bytes(self.config(plan))
+            config = self.config(plan)
+            self._safe[plan] = tuple(stage.question.safe_peak_bytes(config) for stage in self.stages)
         return self._safe[plan]
 
-    def mapped_bytes(self, plan: NativePlan) -> int | None:
-        """With the fragments of the pool; None where they are not known."""
+    def mapped_bytes(self, plan: NativePlan) -> tuple[int | None, ...]:
+        """By stage, with the fragments of the pool; None where they are not known."""
         if plan not in self._mapped:
-            self._mapped[plan] = self._with_fragments(self.prediction(plan))
+            found = zip(self.stages, self.predictions(plan), strict=True)
+            self._mapped[plan] = tuple(_with_fragments(stage, one) for stage, one in found)
         return self._mapped[plan]
 
-    def pool_bytes(self, plan: NativePlan) -> int:
-        """What the pool takes at most, with fragments as far as they are known."""
-        return max(self.safe_bytes(plan), self.mapped_bytes(plan) or 0)
+    def pool_bytes(self, plan: NativePlan) -> tuple[int, ...]:
+        """By stage, what the pool takes at most, with fragments as far as they are known."""
+        both = zip(self.safe_bytes(plan), self.mapped_bytes(plan), strict=True)
+        return tuple(max(safe, mapped or 0) for safe, mapped in both)
 
     def time(self, plan: NativePlan) -> NativeTime:
         """With the slower link."""
         if plan not in self._time:
-            self._time[plan] = self.times.time(self.question.parts(self.config(plan)), self.slower_gbps)
+            self._time[plan] = self._at(self.config(plan), self.slower_gbps)
         return self._time[plan]
 
     def nominal(self, plan: NativePlan) -> NativeTime:
         """With the link as told."""
-        return self.times.time(self.question.parts(self.config(plan)), self.link_gbps)
+        return self._at(self.config(plan), self.link_gbps)
+
+    def _at(self, config: Config, gbps: float) -> NativeTime:
+        return slowest(stage.times.time(stage.question.parts(config), gbps) for stage in self.stages)
+
+    def range_us(self, step_us: float) -> tuple[float, float]:
+        """What a step may take that is estimated so."""
+        return self.stages[0].times.range_us(step_us)
 
     def cost_us(self, plan: NativePlan) -> float:
         """The step, and a little for each entry."""
@@ -118,46 +132,55 @@ class NativeJudge:
 
     def fits(self, plan: NativePlan) -> bool:
         """Asked in the order of what it takes to know it."""
-        found, (most,) = self.prediction(plan), self.limits.pool_bytes
+        found, most = self.predictions(plan), self.limits.pool_bytes
         return (
-            found.used_peak_bytes <= most
+            _are_within((one.used_peak_bytes for one in found), most)
             and self._fits_on_host(found)
-            and self.safe_bytes(plan) <= most
-            and self.pool_bytes(plan) <= most
+            and _are_within(self.safe_bytes(plan), most)
+            and _are_within(self.pool_bytes(plan), most)
         )
 
     def score(self, config: Config) -> NativeScore:
         """Of any strategy. Raises NativeMismatch where the what-if has no answer."""
-        found, safe = self.question.predict(config), self.question.safe_peak_bytes(config)
-        mapped = self._with_fragments(found)
-        return NativeScore(
+        scores = tuple(self._score(stage, config) for stage in self.stages)
+        found = [one.prediction for one in scores]
+        fits = _are_within((one.pool_bytes for one in scores), self.limits.pool_bytes)
+        return NativeScore(stages=scores, host_bytes=self._host_bytes(found), fits=fits and self._fits_on_host(found))
+
+    def _score(self, stage: NativeStage, config: Config) -> StageScore:
+        found = stage.question.predict(config)
+        return StageScore(
+            rank=stage.rank,
             prediction=found,
-            safe_bytes=safe,
-            mapped_bytes=mapped,
-            host_bytes=self._host_bytes(found),
-            time=self.times.time(self.question.parts(config), self.slower_gbps),
-            fits=max(safe, mapped or 0) <= self.limits.pool_bytes[0] and self._fits_on_host(found),
+            safe_bytes=stage.question.safe_peak_bytes(config),
+            mapped_bytes=_with_fragments(stage, found),
+            time=stage.times.time(stage.question.parts(config), self.slower_gbps),
         )
 
-    def _with_fragments(self, found: NativePrediction) -> int | None:
-        placed = self.question.placement(found)
-        return None if placed is None else placed.mapped_bytes
+    def _host_bytes(self, found: Sequence[NativePrediction]) -> int:
+        return self.cards.host_bytes({number: one.host_peak_bytes for number, one in enumerate(found)})
 
-    def _host_bytes(self, found: NativePrediction) -> int:
-        return self.cards.host_bytes({_STAGE: found.host_peak_bytes})
-
-    def _fits_on_host(self, found: NativePrediction) -> bool:
+    def _fits_on_host(self, found: Sequence[NativePrediction]) -> bool:
         most = self.limits.host_budget_bytes
         return most is None or self._host_bytes(found) <= most
 
     def needed_bytes(self, plan: NativePlan) -> int:
         """The least budget of a card that a plan fits in."""
-        return self.limits.needed_bytes((self.pool_bytes(plan),))
+        return self.limits.needed_bytes(self.pool_bytes(plan))
+
+
+def _are_within(sizes: Iterable[int], most: Sequence[int]) -> bool:
+    return all(size <= limit for size, limit in zip(sizes, most, strict=True))
+
+
+def _with_fragments(stage: NativeStage, found: NativePrediction) -> int | None:
+    placed = stage.question.placement(found)
+    return None if placed is None else placed.mapped_bytes
 
 
 def native_judge_of(
     study: Study,
-    folder: Path,
+    folders: Sequence[Path],
     machine: Machine,
     budget: Budget,
     *,
@@ -165,29 +188,50 @@ def native_judge_of(
     max_entries: int,
     cards_per_host: int = CARDS,
 ) -> NativeJudge:
-    """A judge of a PyNative YAML's strategies, from a trace without any. Raises SwapconfError for files that cannot be
-    read, ValueError (NativeMismatch) where the trace is no baseline for the YAML."""
-    question = NativeQuestion(folder, study)
-    passes = [one for step in question.steps for one in step.passes]
+    """A judge of a PyNative YAML's strategies, from traces without any. ``folders``: of the first rank of each stage,
+    or of any rank where there is one stage. Raises SwapconfError for files that cannot be read, ValueError
+    (NativeMismatch) where the traces are no baseline for the YAML."""
+    cluster = cluster_of(study.document)
+    ranks = cluster.first_ranks()
+    questions = [NativeQuestion(folder, study) for folder in _of_stages(folders, ranks)]
+    passes = [one for question in questions for step in question.steps for one in step.passes]
     count = study.config.num_named_layers
     if count is None or {one.layer for one in passes} != set(range(count)):
         raise NativeMismatch(phrase("the layers of the trace are not those of the YAML"))
-    cluster = cluster_of(study.document)
     link_gbps = machine.host.link_gbps(machine.hardware)
     told = [one for one in passes if one.module and one.turn is not None]
     return NativeJudge(
-        question=question,
-        times=NativeTimes(question.trace, question.layout, question.steps, machine),
+        stages=tuple(
+            NativeStage(rank=rank, question=one, times=NativeTimes(one.trace, one.layout, one.steps, machine))
+            for rank, one in zip(ranks, questions, strict=True)
+        ),
         base=study.config,
         paths=tuple(frozenset(one.module for one in told if one.layer == layer) for layer in range(count)),
         limits=Limits(
             budget_bytes=budget.card_bytes,
             beside_bytes=budget.beside_bytes,
-            workspace_bytes=(0,),
+            workspace_bytes=(0,) * len(questions),
             host_budget_bytes=budget.host_bytes,
         ),
-        cards=Cards(num_devices=cluster.num_devices, num_stages=1, per_host=cards_per_host),
+        cards=Cards(num_devices=cluster.num_devices, num_stages=len(questions), per_host=cards_per_host),
         max_entries=max_entries,
         link_gbps=link_gbps,
         slower_gbps=link_gbps * (1 - slower_link),
     )
+
+
+def _of_stages(folders: Sequence[Path], ranks: Sequence[int]) -> list[Path]:
+    """The folder of each of these ranks. Raises NativeMismatch where one is missing."""
+    if len(ranks) == 1:
+        return [folders[0]]
+    known = {folder.name: folder for folder in folders}
+    missing = [rank for rank in ranks if f"rank_{rank}" not in known]
+    if missing:
+        raise NativeMismatch(
+            phrase(
+                "a plan of a pipeline takes a trace of each stage, and there is none of rank {rank}; "
+                "`swapconf dryrun --ranks stages --launch-blocking` makes them",
+                rank=missing[0],
+            )
+        )
+    return [known[f"rank_{rank}"] for rank in ranks]

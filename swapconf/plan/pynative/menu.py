@@ -82,7 +82,7 @@ def _larger(judge: NativeJudge, mode: NativeMode) -> Iterator[NativeMode]:
 
 def _tried(judge: NativeJudge, mode: NativeMode) -> _Tried:
     plan = uniform(judge, mode)
-    return _Tried(mode=mode, used_bytes=judge.prediction(plan).used_peak_bytes, step_us=judge.time(plan).step_us)
+    return _Tried(mode=mode, used_bytes=judge.used_bytes(plan), step_us=judge.time(plan).step_us)
 
 
 def _saved_for_time(before: _Tried, after: _Tried) -> float:

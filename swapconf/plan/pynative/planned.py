@@ -46,12 +46,11 @@ class NativePlanned:
         judge, whole = self.judge, self.chosen
         for entry in whole.entries:
             less = whole.without(entry)
-            with_it, without = judge.prediction(whole), judge.prediction(less)
             yield NativeWorth(
                 entry=entry,
-                saved_bytes=without.used_peak_bytes - with_it.used_peak_bytes,
+                saved_bytes=judge.used_bytes(less) - judge.used_bytes(whole),
                 cost_us=judge.time(whole).step_us - judge.time(less).step_us,
-                moved_bytes=sum(with_it.moved_bytes.values()) - sum(without.moved_bytes.values()),
+                moved_bytes=judge.moved_bytes(whole) - judge.moved_bytes(less),
             )
 
 

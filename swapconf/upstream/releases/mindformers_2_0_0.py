@@ -26,5 +26,15 @@ RELEASE = Release(
             ),
             for_earlier=True,
         ),
+        "native_layer_runs_to_its_end": FactValue(
+            value=False,
+            source=phrase("pynative/distributed/activation_checkpoint.py: whole layers stop early, as modules do"),
+            for_earlier=True,
+        ),
+        "native_swap_keeps_inputs": FactValue(
+            value=False,
+            source=phrase("pynative/distributed/activation_checkpoint.py: a swap leaves attention masks alone"),
+            for_earlier=True,
+        ),
     },
 )

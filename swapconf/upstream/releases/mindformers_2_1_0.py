@@ -22,6 +22,20 @@ RELEASE = Release(
             source=phrase(
                 "pynative/trainer/trainer.py: a step takes a batch of the data set for each micro-batch (_next_batch)"
             ),
-        )
+        ),
+        "native_layer_runs_to_its_end": FactValue(
+            value=True,
+            source=phrase(
+                "pynative/distributed/activation_checkpoint.py: a whole layer that runs again does so to its end "
+                "(early_stop=False)"
+            ),
+        ),
+        "native_swap_keeps_inputs": FactValue(
+            value=True,
+            source=phrase(
+                "pynative/distributed/activation_checkpoint.py: a swap leaves alone what the decoder is given beside "
+                "hidden states (_SwapPolicy)"
+            ),
+        ),
     },
 )

@@ -25,8 +25,8 @@ from swapconf.trace.marks import NO_LAYER
 from swapconf.whatif.pynative.changes import Again, Changes, Move, Replay
 from swapconf.whatif.pynative.intervals import Interval, Step
 from swapconf.whatif.pynative.layout import Layout
-from swapconf.whatif.pynative.recompute import hold_inputs, hold_unread
-from swapconf.whatif.pynative.swap import moved_rows
+from swapconf.whatif.pynative.recompute import Kept, gather_again, hold_inputs, hold_unread
+from swapconf.whatif.pynative.swap import move_gathered, moved_rows
 
 _SCALAR_BYTES = 512  # the smallest block
 
@@ -36,7 +36,7 @@ def recompute_at_worst(layout: Layout, changes: Changes, step: Step, part: Inter
         return
     layer = step.layer(part.layer)
     until, through = (part if layer is None else layer).end * TICKS, part.through * TICKS
-    replay = Replay(part.start, part.turn)
+    replay, kept = Replay(part.start, part.turn), Kept(layout, step, part)
     for row in layout.born(part.start, part.end):
         if layout.is_whole_parameter(row, step):
             continue
@@ -45,9 +45,13 @@ def recompute_at_worst(layout: Layout, changes: Changes, step: Step, part: Inter
             changes.shorten(row, until)
         if layout.end[row] < step.backward:
             gone = replay.at(min(int(layout.end[row]), part.end))
+        else:
+            gone = kept.until(row, gone)
         changes.again.append(Again(row, replay.at(int(layout.start[row])), gone, Category.RECOMPUTED, part.layer))
+    kept.hold_inputs(changes, part)
+    gather_again(layout, changes, step, part, replay)
     hold_inputs(layout, changes, step, part, through)
-    hold_unread(layout, changes, step, through)
+    hold_unread(layout, changes, step, part, through)
 
 
 def swap_at_worst(layout: Layout, changes: Changes, step: Step, part: Interval, target: Interval) -> None:
@@ -60,6 +64,7 @@ def swap_at_worst(layout: Layout, changes: Changes, step: Step, part: Interval, 
             move = Move(row, part.layer, leaves * TICKS + 1, returns * TICKS + 1)
             stays = layout.gets_no_gradient(row, part.turn, step.end)
             changes.move(move, NEVER if stays else int(layout.end[row]))
+    move_gathered(layout, changes, step, part, leaves * TICKS + 1, returns * TICKS + 1)
     for turn in (part.turn, target.turn):
         for row in layout.born(step.backward, turn):
             if turn < layout.end[row] <= step.end:

@@ -1,4 +1,9 @@
-"""MARKS -> INTERVALS: the forward pass of each layer and module of each step, and where its backward pass begins."""
+"""MARKS -> INTERVALS: the forward pass of each layer and module of each step, and where its backward pass begins.
+
+A step has as many forward and backward passes as micro-batches; in a pipeline a rank goes forward with several of them,
+and with each of its stages, before it goes back with the first. Those of one stage go back in the order in which they
+went forward: so do all schedules that mindformers 2.1.0 has (1F1B, interleaved, GPipe).
+"""
 
 from __future__ import annotations
 
@@ -11,6 +16,7 @@ from swapconf.trace.marks import NO_LAYER, Mark, Moment
 _BEGINS = (Moment.FORWARD_BEGINS, Moment.MODULE_BEGINS)
 _FORWARD_ENDS = (Moment.FORWARD_ENDS, Moment.MODULE_ENDS)
 _TURNS = (Moment.BACKWARD_BEGINS, Moment.MODULE_TURNS)
+_GOING_FORWARD, _GOING_BACK = (*_BEGINS, *_FORWARD_ENDS), (*_TURNS, Moment.BACKWARD_ENDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +36,10 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """``start``, ``backward``, ``end``: events at which it, or its micro-batch, begins, its backward pass begins, and
-    that ends. ``turns``: by layer, where its backward pass begins. ``passes``: in the order of their ends, a layer's
-    behind its modules'. ``ended``: layers whose backward pass says that it is through: it gets no word of that where no
-    gradient leaves by the layer's first input, as with multi-token prediction."""
+    """``start``, ``backward``, ``end``: events at which it, or a micro-batch of one stage, begins, its backward pass
+    begins, and that ends. ``turns``: by layer, where its backward pass begins. ``passes``: in the order of their ends,
+    a layer's behind its modules'. ``ended``: layers whose backward pass says that it is through: it gets no word of
+    that where no gradient leaves by the layer's first input, as with multi-token prediction."""
 
     start: int
     backward: int
@@ -46,14 +52,17 @@ class Step:
         return next((one for one in self.passes if one.layer == number and not one.module), None)
 
 
-class _Reading:
-    """What was seen since a step, or a micro-batch, began."""
+class _Forward:
+    """A forward pass, from ``start`` on."""
 
     def __init__(self, start: int) -> None:
-        self.start, self.backward = start, 0
+        self._start = start
         self._open: dict[tuple[int, str], int] = {}
         self._passes: list[Interval] = []
-        self._turns: list[Mark] = []
+
+    @property
+    def layers(self) -> frozenset[int]:
+        return frozenset(one.layer for one in self._passes)
 
     def take(self, mark: Mark) -> None:
         if mark.moment in _BEGINS:
@@ -61,25 +70,24 @@ class _Reading:
         elif mark.moment in _FORWARD_ENDS:
             start = self._open.pop((mark.layer, mark.module))
             self._passes.append(Interval(mark.layer, mark.module, start, mark.event))
-        elif mark.moment in _TURNS or mark.moment is Moment.BACKWARD_ENDS:
-            self._turns.append(mark)
 
-    def step(self, end: int) -> Step:
+    def step(self, backward: int, gone_back: Sequence[Mark], end: int) -> Step:
+        """``gone_back``: the marks of its backward pass."""
         turns: dict[int, int] = {}
-        for mark in self._turns:
+        for mark in gone_back:
             if mark.moment is Moment.BACKWARD_BEGINS:
                 turns.setdefault(mark.layer, mark.event)
-        ended = frozenset(mark.layer for mark in self._turns if mark.moment is Moment.BACKWARD_ENDS)
-        return Step(self.start, self.backward, end, turns, tuple(self._turned(end)), ended)
+        ended = frozenset(mark.layer for mark in gone_back if mark.moment is Moment.BACKWARD_ENDS)
+        return Step(self._start, backward, end, turns, tuple(self._turned(gone_back, end)), ended)
 
-    def _turned(self, end: int) -> list[Interval]:
+    def _turned(self, gone_back: Sequence[Mark], end: int) -> list[Interval]:
         """The passes with their turns; what ran last turns first."""
         waiting: dict[tuple[int, str], list[Interval]] = {}
         for one in self._passes:
             waiting.setdefault((one.layer, one.module), []).append(one)
         turned = [
             (mark, ran.pop() if mark.moment in _TURNS and (ran := waiting.get((mark.layer, mark.module))) else None)
-            for mark in self._turns
+            for mark in gone_back
         ]
         found = {}
         for place, (mark, part) in enumerate(turned):
@@ -98,21 +106,50 @@ def _is_through(part: Interval, mark: Mark, before: Interval | None) -> bool:
     return before.end <= part.start
 
 
-def steps(marks: Sequence[Mark]) -> tuple[Step, ...]:
-    """The steps with a backward pass. One with several micro-batches has several."""
-    found: list[Step] = []
-    reading = _Reading(0)
-    for mark in marks:
+class _Reading:
+    """What was seen so far. ``boundary``: where what comes next begins, if nothing of it has come yet."""
+
+    def __init__(self) -> None:
+        self.found: list[Step] = []
+        self._waiting: list[_Forward] = []  # for their backward passes, in their order
+        self._boundary, self._backward = 0, 0
+        self._now: _Forward | None = None
+        self._gone_back: list[Mark] = []
+
+    def take(self, mark: Mark) -> None:
         if mark.moment is Moment.STEP_BEGINS:
-            reading.start = mark.event
+            self._boundary = mark.event
+            self._waiting.clear()
+        elif mark.moment is Moment.MODEL_ENDS:
+            self._boundary, self._now = mark.event, None
         elif mark.moment is Moment.BACKWARD_PASS_BEGINS:
-            reading.backward = mark.event
-        elif mark.moment is Moment.BACKWARD_PASS_ENDS and reading.backward:
-            found.append(reading.step(mark.event))
-            reading = _Reading(mark.event)
-        else:
-            reading.take(mark)
-    return tuple(found)
+            self._backward, self._now = mark.event, None
+            self._gone_back = []
+        elif mark.moment is Moment.BACKWARD_PASS_ENDS:
+            self._end(mark.event)
+        elif mark.moment in _GOING_BACK:
+            self._gone_back.append(mark)
+        elif mark.moment in _GOING_FORWARD:
+            if self._now is None:
+                self._now = _Forward(self._boundary)
+                self._waiting.append(self._now)
+            self._now.take(mark)
+
+    def _end(self, event: int) -> None:
+        layers = frozenset(mark.layer for mark in self._gone_back)
+        forward = next((one for one in self._waiting if not one.layers.isdisjoint(layers)), None)
+        if forward is not None and self._backward:
+            self._waiting.remove(forward)
+            self.found.append(forward.step(self._backward, self._gone_back, event))
+        self._boundary = event
+
+
+def steps(marks: Sequence[Mark]) -> tuple[Step, ...]:
+    """The steps with a backward pass. One with several micro-batches, or stages, has several."""
+    reading = _Reading()
+    for mark in marks:
+        reading.take(mark)
+    return tuple(reading.found)
 
 
 def layers(found: Iterable[Step]) -> frozenset[int]:

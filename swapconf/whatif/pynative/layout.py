@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,23 +12,48 @@ from swapconf.memory.marked_lifetimes import GATHERING
 from swapconf.trace.lifetimes import NEVER, TICKS
 from swapconf.trace.marks import NO_KERNELS
 from swapconf.trace.trace import Trace
+from swapconf.trace.work import COMMUNICATING
+from swapconf.upstream.facts import Versions
 from swapconf.whatif.pynative.changes import Changes
+from swapconf.whatif.pynative.dispatches import Dispatches
+from swapconf.whatif.pynative.gathers import Gathers
 from swapconf.whatif.pynative.intervals import Interval, Step
 
 POOL_BYTES = 1024  # no block is as much larger than its tensor
+_SORTING = ("ArgSort",)  # a sort whose values nobody gets
+_EXCHANGING = "InnerComm"  # mindspore.ops.communication, which layers call, and their gradients
+_OF_SHARDS = (GATHERING, "DistCommReduceScatter")  # mint.distributed, which fully_shard takes
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What differs between releases of mindformers. ``runs_to_end``: whole layers that run again do not stop where the
+    last was saved; ``keeps_inputs``: a swap leaves alone what all layers are given, as angles."""
+
+    runs_to_end: bool = False
+    keeps_inputs: bool = False
+
+    @classmethod
+    def of(cls, versions: Versions) -> Rules:
+        told = (versions.fact(f"native_{name}").value for name in ("layer_runs_to_its_end", "swap_keeps_inputs"))
+        return cls(*map(bool, told))
+
+
+EARLIEST = Rules()
 
 
 class Layout:
     """The device blocks of a trace, a row each, for one set of changes after another.
 
     ``start``, ``end``, ``size_bytes``: int64 [n]. ``value_bytes``: int64 [n], of the tensor in it, without what the
-    pool adds; what moves to the host. ``masks``: births of blocks that never move. ``gathered``: of parameters that are
-    whole for a while. ``views``: int64 [m, 2], (task,
-    birth of its block) of each view.
+    pool adds; what moves to the host. ``masks``: births of blocks that never move. ``gathers``: of parameters that are
+    whole for a while. ``of_shards``: bool [n], what they and their reduced gradients are in. ``sent``: births of what
+    an operator made that communicates and has a gradient. ``views``: int64 [m, 2], (task, birth of its block) of each
+    view.
     """
 
-    def __init__(self, trace: Trace) -> None:
-        blocks = trace.blocks
+    def __init__(self, trace: Trace, steps: Sequence[Step] = (), rules: Rules = EARLIEST) -> None:
+        blocks, self.rules = trace.blocks, rules
         self.rows = np.flatnonzero(~blocks.on_host)
         self.start, self.end = blocks.start[self.rows], blocks.end[self.rows]
         self.size_bytes = blocks.size_bytes[self.rows]
@@ -42,16 +70,26 @@ class Layout:
         self._first_output = {
             birth: task.outputs[0] for task in trace.tasks if len(task.outputs) > 1 for birth in task.outputs[1:]
         }
+        self._orders = _made_by(trace, _SORTING)
         self._outputs = {task.event: task.outputs for task in trace.tasks if task.outputs}
         self._picking = _picking(trace)
         self._picked_with = _picked_with(trace)
         self.masks = _masks(trace)
-        self.gathered = _gathered(trace)
+        self.gathers, self.dispatches = Gathers(trace), Dispatches(trace, steps)
+        self.of_shards = np.isin(self.start, sorted(_made_by(trace, _OF_SHARDS) | self.gathers.births))
+        self.sent = _made_by(trace, COMMUNICATING) - _made_by(trace, _OF_SHARDS)
         self.views = _views(trace)
         self.first_step = int(trace.passes.steps[0]) if len(trace.passes.steps) else 0
         self._tasks = np.array([task.event for task in trace.tasks], dtype=np.int64)
+        sending = [task.event for task in trace.tasks if task.primitive.startswith(_EXCHANGING)]
+        self._exchanges = np.array(sending, dtype=np.int64)
         kernels = [task.event for task in trace.tasks if not task.primitive.endswith(NO_KERNELS)]
         self._kernels = np.array(kernels, dtype=np.int64)
+
+    def row(self, birth: int) -> int | None:
+        """Of the block that was made there; None of what is not on the device."""
+        place = int(np.searchsorted(self.start, birth))
+        return place if place < len(self.start) and self.start[place] == birth else None
 
     def unchanged(self) -> Changes:
         return Changes(np.where(self.end == NEVER, NEVER, self.end * np.where(self.end == NEVER, 1, TICKS)))
@@ -77,7 +115,7 @@ class Layout:
     def is_whole_parameter(self, row: int, step: Step) -> bool:
         """Gathered from shards, and held from the forward pass to the backward pass by the unit that it belongs to,
         whatever autograd saves."""
-        return int(self.start[row]) in self.gathered and self.is_saved(row, step)
+        return int(self.start[row]) in self.gathers.births and self.is_saved(row, step)
 
     def first_user(self, row: int, start: int, end: int) -> int | None:
         """The first behind ``start`` and up to ``end``."""
@@ -100,13 +138,18 @@ class Layout:
         does not read it, or its operator's values are not used. ``turn``, ``end``: of that backward pass."""
         if int(self.start[row]) not in self._picking:
             return False
-        if not self.is_used(row, turn, end):
+        if not self.is_used(row, turn, end) or int(self.start[row]) in self._orders:
             return True
         first = self._first_output.get(int(self.start[row]))
         if first is None:
             return False
-        other = int(np.searchsorted(self.start, first))
-        return other < len(self.start) and self.start[other] == first and len(self._users[other]) == 0
+        other = self.row(first)
+        return other is not None and len(self._users[other]) == 0
+
+    def first_exchange(self, start: int, end: int) -> int | None:
+        """The first task between two events that communicates for a gradient."""
+        place = int(np.searchsorted(self._exchanges, start, side="right"))
+        return int(self._exchanges[place]) if place < len(self._exchanges) and self._exchanges[place] <= end else None
 
     def before(self, event: int) -> int:
         """The event of a task, or of the first block that it makes: some operators get memory for it before."""
@@ -121,7 +164,11 @@ class Layout:
         birth = int(self.start[row])
         picked = self._picked_with.get(birth, frozenset())
         rows = np.searchsorted(self.start, sorted(picked)).tolist()
-        return birth in self._first_output or any(self.gets_no_gradient(one, turn, end) for one in rows)
+        return (
+            birth in self._first_output
+            or birth in self._orders
+            or any(self.gets_no_gradient(one, turn, end) for one in rows)
+        )
 
     def behind(self, event: int) -> int:
         """Ticks: before the next task behind one."""
@@ -177,8 +224,9 @@ def _masks(trace: Trace) -> frozenset[int]:
     )
 
 
-def _gathered(trace: Trace) -> frozenset[int]:
-    return frozenset(block for task in trace.tasks if task.primitive.startswith(GATHERING) for block in task.outputs)
+def _made_by(trace: Trace, prefixes: tuple[str, ...]) -> frozenset[int]:
+    """Births of the blocks that operators of such names write."""
+    return frozenset(block for task in trace.tasks if task.primitive.startswith(prefixes) for block in task.outputs)
 
 
 def _views(trace: Trace) -> NDArray[np.int64]:

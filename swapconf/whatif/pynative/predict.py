@@ -33,30 +33,34 @@ class NativePrediction:
         return self.device.used_peak_bytes
 
 
-def predict(layout: Layout, steps: tuple[Step, ...], device: Lifetimes, parts: Parts) -> NativePrediction:
-    """``device``: the blocks of the trace, in the order of the layout."""
-    return _prediction(layout, len(steps), device, _changes(layout, steps, device, parts, recompute, swap))
+def predict(
+    layout: Layout, steps: tuple[Step, ...], device: Lifetimes, parts: Parts, num_steps: int
+) -> NativePrediction:
+    """``device``: the blocks of the trace, in the order of the layout. ``steps``: of each micro-batch, those of
+    ``num_steps`` whole ones."""
+    return _prediction(layout, num_steps, device, _changes(layout, steps, parts, recompute, swap))
 
 
-def safe_peak_bytes(layout: Layout, steps: tuple[Step, ...], device: Lifetimes, parts: Parts) -> int:
-    """A peak that the true run does not exceed, see `bound`."""
-    changes = _changes(layout, steps, device, parts, recompute_at_worst, swap_at_worst)
-    if parts.again or parts.moved:
-        state_twice(layout, changes, steps)
-    return _used(layout, changes).peak_bytes
+def safe_peak_bytes(layout: Layout, steps: tuple[Step, ...], parts: Parts) -> int:
+    """A peak that the true run does not exceed, see `bound`; never below the predicted one."""
+    found = 0
+    for again, moved in ((recompute, swap), (recompute_at_worst, swap_at_worst)):
+        changes = _changes(layout, steps, parts, again, moved)
+        if parts.again or parts.moved:
+            state_twice(layout, changes, steps)
+        found = max(found, _used(layout, changes).peak_bytes)
+    return found
 
 
 def _changes(
     layout: Layout,
     steps: tuple[Step, ...],
-    device: Lifetimes,
     parts: Parts,
     recompute: Callable[[Layout, Changes, Step, Interval], None],
     swap: Callable[[Layout, Changes, Step, Interval, Interval], None],
 ) -> Changes:
     changes = layout.unchanged()
     own_end = changes.end.copy()
-    gathered = device.category == CATEGORIES.index(Category.COMMUNICATION)  # from shards, once more for what runs again
     for step in steps:
         for one in step.passes:
             if (one.layer, one.module) in parts.again:
@@ -65,7 +69,8 @@ def _changes(
             part, other = step.layer(layer), step.layer(target)
             if part is not None and other is not None:
                 swap(layout, changes, step, part, other)
-    changes.end[gathered] = np.minimum(changes.end, own_end)[gathered]
+    shards = layout.of_shards  # gathered once more for what runs again
+    changes.end[shards] = np.minimum(changes.end, own_end)[shards]
     return changes
 
 

@@ -1,6 +1,7 @@
 """One trace of a PyNative run without swap and recompute, asked what a config would do to its memory.
 
-The trace is of one card; the answer is that of a run which recomputes and swaps as mindformers does on several.
+The trace of one card has the answer of a run which recomputes and swaps as mindformers does on several; that of one of
+several ranks, of any layout, has the answer of that rank.
 """
 
 from __future__ import annotations
@@ -23,12 +24,10 @@ from swapconf.trace.lifetimes import Lifetimes, Placement
 from swapconf.trace.marked_passes import Pass
 from swapconf.trace.marks import FILE, moved_by
 from swapconf.whatif.belongs import other_run
-from swapconf.whatif.pynative.gathered import layers_with_gathered
 from swapconf.whatif.pynative.intervals import steps
-from swapconf.whatif.pynative.layout import Layout
+from swapconf.whatif.pynative.layout import Layout, Rules
 from swapconf.whatif.pynative.parts import NotPredicted, Parts, parts
 from swapconf.whatif.pynative.predict import NativePrediction, predict, safe_peak_bytes
-from swapconf.whatif.pynative.shared_layers import shared_layers
 from swapconf.words.findings import Origin
 from swapconf.words.phrases import phrase
 
@@ -36,6 +35,7 @@ ORIGIN = phrase(
     "what-if from a dry run of one card in PyNative mode, as of a run that recomputes and swaps as mindformers does on "
     "several cards"
 )
+OF_RANK = phrase("what-if from a dry run of one of several ranks in PyNative mode")
 RACING = phrase(
     "on shards threads race, so that two runs differ; with `dryrun --launch-blocking` they are the same, and hold "
     "what the fullest card does"
@@ -83,8 +83,6 @@ class NativeQuestion:
     SwapconfError for files that cannot be read, NativeMismatch where the trace is no baseline."""
 
     def __init__(self, folder: Path, study: Study) -> None:
-        if reason := shared_layers(study):
-            raise NativeMismatch(reason)
         trace = trace_folder.read(folder, rank=0)
         making = f"swapconf dryrun {study.config.file} --keep DIR"
         if not trace.marks:
@@ -107,19 +105,21 @@ class NativeQuestion:
         if not self.steps:
             raise NativeMismatch(phrase("the trace has no whole step; make one again: {command}", command=making))
         self.trace, self._config = trace, study.config
+        degree = study.document.entry_at("parallelism.pipeline_parallel")
+        self._is_pipeline = degree is not None and degree.value.scalar not in (None, 1)
         self._known = modules_of(study.config, study.versions.mindformers)
-        self._gathered = layers_with_gathered(trace, self.steps)
-        self.layout, self._device = Layout(trace), marked_lifetimes(trace)
+        self.layout, self._device = Layout(trace, self.steps, Rules.of(study.versions)), marked_lifetimes(trace)
         self._pool = replay(trace, self._device, run_record.pool(folder))
         self.launches_blocked = run_record.report(folder).get("launch_blocking") is True
 
     def predict(self, config: Config) -> NativePrediction:
         """Raises NativeMismatch for what is not predicted."""
-        return predict(self.layout, self.steps, self._device, self.parts(config))
+        whole = len({self.trace.passes.at(step.backward).step for step in self.steps})
+        return predict(self.layout, self.steps, self._device, self.parts(config), whole)
 
     def safe_peak_bytes(self, config: Config) -> int:
         """A peak that the true dry run does not exceed. Raises NativeMismatch for what is not predicted."""
-        return safe_peak_bytes(self.layout, self.steps, self._device, self.parts(config))
+        return safe_peak_bytes(self.layout, self.steps, self.parts(config))
 
     def placement(self, found: NativePrediction) -> Placement | None:
         """Where the pool would put the blocks; None where its rules do not tell where it put those of the trace."""
@@ -131,9 +131,11 @@ class NativeQuestion:
             found = parts(config, self.steps, self._known)
         except NotPredicted as error:
             raise NativeMismatch(str(error)) from None
-        if any(layer in self._gathered for layer, _ in found.moved):
+        if found.moved and self._is_pipeline:
             raise NativeMismatch(
-                phrase("a swap of parameters that are gathered from shards is not predicted; `swapconf dryrun` runs it")
+                phrase(
+                    "a swap in a pipeline is not predicted: mindformers stops at it; recompute of layers is predicted"
+                )
             )
         return found
 

@@ -8,14 +8,16 @@ until it has let go of all. Source: MindSpore 2.10.0, common/recompute.py, ``use
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from swapconf.trace.lifetimes import TICKS, Category
+from swapconf.trace.lifetimes import NEVER, TICKS, Category
 from swapconf.whatif.pynative.changes import Again, Changes, Replay
 from swapconf.whatif.pynative.intervals import Interval, Step
 from swapconf.whatif.pynative.layout import Layout
 
 _ATTENTION = "attention"  # who is handed mask and angles. Source: mindformers 2.0.0, transformers/transformer_layer.py
+_INNER = "transformer_layer"  # what layers of multi-token prediction have inside
 _OUTPUT = 2  # an operator's outputs get memory behind it in the tracker's order
 
 
@@ -35,22 +37,76 @@ def recompute(layout: Layout, changes: Changes, step: Step, part: Interval) -> N
     run = run_again(layout, step, part)
     if run is None or part.turn is None:
         return
-    replay = Replay(part.start, run.turn)
+    replay, kept = Replay(part.start, run.turn), Kept(layout, step, part)
     for row in layout.born(part.start, part.end):
         start, end = int(layout.start[row]), int(layout.end[row])
         if layout.is_whole_parameter(row, step):
             continue
         if row in run.packed:
             changes.shorten(row, layout.behind(max(start, layout.last_user(row, part.turn))))
-            changes.again.append(Again(row, replay.at(start), end * TICKS, Category.RECOMPUTED, part.layer))
+            until = kept.until(row, end * TICKS)
+            changes.again.append(Again(row, replay.at(start), until, Category.RECOMPUTED, part.layer))
+        elif kept.is_made_anew(row):
+            changes.shorten(row, kept.first_end(row, part, replay))
+            changes.again.append(Again(row, replay.at(start), kept.ticks, Category.RECOMPUTED, part.layer))
         elif start <= run.stop + _OUTPUT:
             gone = replay.at(min(end, run.stop + _OUTPUT + 1))
             changes.again.append(Again(row, replay.at(start), gone, Category.RECOMPUTED, part.layer))
+    kept.hold_inputs(changes, part)
+    gather_again(layout, changes, step, part, replay)
     hold_inputs(layout, changes, step, part, run.through)
     if not part.module or _ATTENTION in part.module.rpartition(".")[2]:
-        hold_unread(layout, changes, step, run.through)
+        hold_unread(layout, changes, step, part, run.through)
     kernels = layout.num_kernels(part.start, run.stop)
     changes.kernels[part.layer] = changes.kernels.get(part.layer, 0) + kernels
+
+
+def gather_again(layout: Layout, changes: Changes, step: Step, part: Interval, replay: Replay) -> None:
+    """Parameters of units in a part are whole from when it runs again on, where they would have been gathered for their
+    backward pass only later."""
+    for row in layout.touched(part):
+        birth = int(layout.start[row])
+        if birth not in layout.gathers.births or layout.is_whole_parameter(row, step):
+            continue
+        later = layout.gathers.once_more(birth, step.backward, step.end)
+        first = layout.first_user(row, part.start, part.end)
+        if later is None or first is None or later <= replay.turn or (again := layout.row(later)) is None:
+            continue
+        changes.again.append(Again(again, replay.at(first), later * TICKS, Category.COMMUNICATION, part.layer))
+
+
+class Kept:
+    """What the dispatch of tokens in a part keeps of it when it has run again. ``ticks``: until then."""
+
+    def __init__(self, layout: Layout, step: Step, part: Interval) -> None:
+        self._layout, self._step = layout, step
+        self._dispatch = layout.dispatches.of(part)
+        self._held = layout.dispatches.held(part)
+        until = layout.dispatches.until(part)
+        self.ticks = NEVER if until == NEVER else until * TICKS
+
+    def until(self, row: int, end: int) -> int:
+        """The release of what was saved in the part, which would be at ``end``; both in ticks."""
+        return max(end, self.ticks) if int(self._layout.start[row]) in self._held else end
+
+    def is_made_anew(self, row: int) -> bool:
+        """Whether it outlives the backward pass because the dispatch has it, or its graph."""
+        return int(self._layout.start[row]) in self._held and int(self._layout.end[row]) > self._step.end
+
+    def first_end(self, row: int, part: Interval, replay: Replay) -> int:
+        """When that goes which the forward pass made, in ticks: with the next dispatch, which is the part's own when it
+        runs again; what only the graph has, before."""
+        assert self._dispatch is not None
+        if int(self._layout.start[row]) in self._dispatch.told:
+            return replay.at(self._dispatch.sent)
+        return self._layout.behind(max(int(self._layout.start[row]), self._layout.last_user(row, part.end)))
+
+    def hold_inputs(self, changes: Changes, part: Interval) -> None:
+        """What the part was given, and its graph has saved."""
+        for birth in self._held:
+            row = self._layout.row(birth)
+            if row is not None and self._step.start <= birth < part.start and birth not in self._layout.gathers.births:
+                changes.lengthen(row, self.ticks)
 
 
 def hold_inputs(layout: Layout, changes: Changes, step: Step, part: Interval, until: int) -> None:
@@ -60,12 +116,18 @@ def hold_inputs(layout: Layout, changes: Changes, step: Step, part: Interval, un
             changes.lengthen(row, until)
 
 
-def hold_unread(layout: Layout, changes: Changes, step: Step, until: int) -> None:
+def hold_unread(layout: Layout, changes: Changes, step: Step, part: Interval, until: int) -> None:
     """What is handed to every layer and read by none, as a mask that the operator does not ask for: Python holds it
     while the layers run, and so does what would run again with it."""
     first, last = min(one.start for one in step.passes), max(one.end for one in step.passes)
+    used = (first, step.end)
+    extra = {one.layer for one in step.passes if one.module == _INNER}
+    if extra and layout.rules.keeps_inputs and part.layer not in extra:  # the decoder lets go of it before these run
+        last = max(one.end for one in step.passes if one.layer not in extra)
+        used = (part.start, part.end)
     for row in layout.born(step.start, first):
-        if last <= layout.end[row] < until // TICKS and not layout.is_used(row, first, step.end):
+        is_read = layout.is_used(row, *used) or layout.is_used(row, step.backward, step.end)
+        if last <= layout.end[row] < until // TICKS and not is_read:
             changes.lengthen(row, until)
 
 
@@ -82,6 +144,8 @@ def run_again(layout: Layout, step: Step, part: Interval) -> Run | None:
         return None
     turn = min(asked.values())
     first = [row for row, event in asked.items() if event == turn]
+    if any(int(layout.start[row]) in layout.sent for row in layout.born(part.start, part.end)):
+        turn = min(turn, layout.first_exchange(part.turn, turn) or turn)  # which asks for what it saved, and reads none
     packed = frozenset(
         row
         for row in layout.born(part.start, part.end)
@@ -90,7 +154,7 @@ def run_again(layout: Layout, step: Step, part: Interval) -> Run | None:
     return Run(
         packed=packed,
         turn=layout.before(turn),
-        stop=max(max(layout.last_user(row, part.end), int(layout.start[row])) for row in first),
+        stop=_stop(layout, part, first, packed),
         through=max(
             *(int(layout.end[row]) * TICKS for row in packed),
             *(layout.behind(layout.last_user(row, part.through)) for row in asked),
@@ -99,8 +163,21 @@ def run_again(layout: Layout, step: Step, part: Interval) -> Run | None:
     )
 
 
+def _stop(layout: Layout, part: Interval, first: Sequence[int], packed: frozenset[int]) -> int:
+    """The event of the last task that runs again. ``first``: rows that the backward pass asks for first."""
+    if layout.rules.runs_to_end and not part.module:
+        return part.end
+    asked = (max(layout.last_user(row, part.end), int(layout.start[row])) for row in first)
+    sent = (birth for row in packed if (birth := int(layout.start[row])) in layout.sent)
+    return max(*asked, *sent, 0)
+
+
 def is_packed(layout: Layout, row: int, step: Step, part: Interval) -> bool:
     """Whether something in the part saved a block that was made in it. What the backward pass never reads counts where
-    nobody else could have saved it."""
+    nobody else could have saved it, and where it communicates: such an operator saves what it made."""
     assert part.turn is not None
-    return layout.is_used(row, part.turn, step.end) or not layout.is_used(row, part.end, part.turn)
+    return (
+        layout.is_used(row, part.turn, step.end)
+        or not layout.is_used(row, part.end, part.turn)
+        or int(layout.start[row]) in layout.sent
+    )

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from swapconf.trace.lifetimes import NEVER, TICKS
-from swapconf.whatif.pynative.changes import Changes, Move
+from swapconf.trace.lifetimes import NEVER, TICKS, Category
+from swapconf.whatif.pynative.changes import Again, Changes, Move
 from swapconf.whatif.pynative.intervals import Interval, Step
 from swapconf.whatif.pynative.layout import Layout
 
@@ -23,8 +23,34 @@ def swap(layout: Layout, changes: Changes, step: Step, part: Interval, target: I
     leaves, returns = target.end * TICKS + 1, target.turn * TICKS + 1
     for row in moved_rows(layout, step, part):
         changes.move(Move(row, part.layer, leaves, returns), end_of_moved(layout, row, step, part))
+    move_gathered(layout, changes, step, part, leaves, returns)
     for cell in (part, target):
         hold_gradient(layout, changes, step, cell)
+
+
+def is_given_to_all(layout: Layout, row: int, step: Step) -> bool:
+    """Whether it is there before the layers, and several of them read it: hidden states are read by the first alone."""
+    whole = [one for one in step.passes if not one.module]
+    if layout.start[row] > min((one.start for one in whole), default=step.backward):
+        return False
+    return sum(layout.is_used(row, one.start, one.end) for one in whole) != 1
+
+
+def move_gathered(layout: Layout, changes: Changes, step: Step, part: Interval, leaves: int, returns: int) -> None:
+    """Views of gathered parameters go, too. Their unit gives them back before the swap does, and takes for the backward
+    pass what the swap has brought back."""
+    for birth in layout.gathers.viewed(part.start, part.end):
+        row = layout.row(birth)
+        if row is None:
+            continue
+        move = Move(row, part.layer, leaves, returns)
+        if layout.is_whole_parameter(row, step):
+            changes.move(move, int(layout.end[row]))
+            continue
+        changes.moves.append(move)
+        later = layout.gathers.once_more(birth, step.backward, step.end)
+        if later is not None and returns < later * TICKS and (again := layout.row(later)) is not None:
+            changes.again.append(Again(again, returns, later * TICKS, Category.SWAP, part.layer))
 
 
 def hold_gradient(layout: Layout, changes: Changes, step: Step, cell: Interval) -> None:
@@ -51,19 +77,26 @@ def moved_rows(layout: Layout, step: Step, part: Interval) -> Iterator[int]:
     own, until = part.turn, part.through
     assert own is not None
     assert until is not None
-    for row in layout.born(step.start, part.end):
-        if int(layout.start[row]) in layout.masks or not layout.is_saved(row, step):
-            continue
-        if layout.is_whole_parameter(row, step):  # parameters never move
-            continue
-        is_own = layout.start[row] > part.start
-        stays = is_own and not layout.is_used(row, part.end, step.backward)
-        is_used = is_own or layout.is_used(row, part.start, part.end)
-        if stays or (is_used and layout.is_used(row, own, until)):
-            yield row
+    yield from (row for row in layout.born(step.start, part.end) if _is_moved(layout, row, step, part))
     first, last = np.searchsorted(layout.views[:, 0], [part.start, part.end]).tolist()
     for birth in np.unique(layout.views[first:last, 1]).tolist():
-        row = int(np.searchsorted(layout.start, birth))
-        is_weight = birth < layout.first_step and row < len(layout.start) and layout.start[row] == birth
-        if is_weight and layout.is_used(row, own, until):  # a view of a parameter is no parameter
-            yield row
+        viewed = layout.row(birth) if birth < layout.first_step else None
+        if viewed is not None and layout.is_used(viewed, own, until):  # a view of a parameter is no parameter
+            yield viewed
+
+
+def _is_moved(layout: Layout, row: int, step: Step, part: Interval) -> bool:
+    assert part.turn is not None
+    assert part.through is not None
+    birth = int(layout.start[row])
+    if birth in layout.masks or layout.is_whole_parameter(row, step):  # parameters never move
+        return False
+    if not layout.is_saved(row, step):
+        return layout.dispatches.has(birth, part) and layout.is_never_let_go(row, part.turn, step.end)
+    if birth > part.start:
+        return not layout.is_used(row, part.end, step.backward) or layout.is_used(row, part.turn, part.through)
+    return (
+        not (layout.rules.keeps_inputs and is_given_to_all(layout, row, step))
+        and layout.is_used(row, part.start, part.end)
+        and layout.is_used(row, part.turn, part.through)
+    )
