@@ -18,7 +18,7 @@ from swapconf.dryrun.composing.passes import NONE
 from swapconf.dryrun.composing.reason import CannotCompose
 from swapconf.dryrun.growing.events import Launched, events
 from swapconf.dryrun.growing.instances import Instances
-from swapconf.dryrun.growing.references import Used, kept_for_readers
+from swapconf.dryrun.growing.references import Used, kept_for_readers, with_makers
 from swapconf.dryrun.growing.rows import blocks_of, kernels_of, tasks_of
 from swapconf.dryrun.growing.steps import START, Steps
 from swapconf.trace.blocks import ranges
@@ -35,7 +35,7 @@ def rearranged(made: Arranged) -> Trace:
     launched = _launched(born)
     reads = born.used(launched, [task.inputs for task in tasks])
     writes = born.used(launched, [task.outputs for task in tasks])
-    launched, reads, writes = _with_new(born, launched, reads, writes)
+    launched, reads, writes = with_makers(steps, launched, reads, writes, _new(born))
     blocks = _released(born, places, launched, reads)
     when = events(steps, blocks, launched)
     if (when.end <= when.start).any():
@@ -87,23 +87,10 @@ def _launched(born: Born) -> Launched:
     )
 
 
-def _with_new(born: Born, launched: Launched, reads: Used, writes: Used) -> tuple[Launched, Used, Used]:
-    """The tasks that make the further constants, each like that of the one that it is made from."""
-    steps = born.made.steps
-    new = [(row, copy, one) for (row, copy), one in born.early.items() if copy != NONE and steps.made_by_task[row]]
-    rows, copies, ones = np.array(new, dtype=np.int64).reshape(-1, 3).T
-    return (
-        Launched(
-            task=np.concatenate([launched.task, steps.born[rows]]),
-            copy=np.concatenate([launched.copy, copies]),
-            place=np.concatenate([launched.place, np.full(len(rows), START)]),
-        ),
-        Used(instance=reads.instance, borders=np.append(reads.borders, np.full(len(rows), reads.borders[-1]))),
-        Used(
-            instance=np.append(writes.instance, ones),
-            borders=np.append(writes.borders, writes.borders[-1] + 1 + np.arange(len(rows))),
-        ),
-    )
+def _new(born: Born) -> list[tuple[int, int, int]]:
+    """Further constants that a task makes."""
+    made_by_task = born.made.steps.made_by_task
+    return [(row, copy, one) for (row, copy), one in born.early.items() if copy != NONE and made_by_task[row]]
 
 
 def _released(born: Born, places: Counterparts, launched: Launched, reads: Used) -> Instances:

@@ -18,7 +18,7 @@ from swapconf.dryrun.growing.launches import step_kernels
 from swapconf.dryrun.growing.layers import Numbering
 from swapconf.dryrun.growing.periods import Period
 from swapconf.dryrun.growing.reason import CannotGrow
-from swapconf.dryrun.growing.references import Resolver, Used, kept_for_readers, references
+from swapconf.dryrun.growing.references import Resolver, kept_for_readers, references, with_makers
 from swapconf.dryrun.growing.rows import blocks_of, kernels_of, tasks_of
 from swapconf.dryrun.growing.same_layers import same_layers
 from swapconf.dryrun.growing.steps import START, Steps
@@ -49,7 +49,7 @@ def grown(
     )
     beginning.fill()
     blocks = instances(steps, unrolled, beginning, born)
-    launched, reads, writes = _with_new(steps, beginning, launched, reads, writes)
+    launched, reads, writes = with_makers(steps, launched, reads, writes, _new(steps, beginning))
     when = events(steps, kept_for_readers(blocks, launched, reads, steps), launched)
     if (when.end <= when.start).any():
         raise CannotGrow(phrase("a tensor would be released before it is made"))
@@ -81,25 +81,8 @@ def _launched(steps: Steps, unrolled: Unrolled) -> Launched:
     )
 
 
-def _with_new(
-    steps: Steps, beginning: Beginning, launched: Launched, reads: Used, writes: Used
-) -> tuple[Launched, Used, Used]:
-    """The tasks that make the new parameters and constants, each like that of the one that it is made from."""
-    new = np.array(beginning.new, dtype=np.int64)
-    rows, copies = (
-        np.array(column[len(beginning.rows) :], dtype=np.int64) for column in (beginning.row, beginning.copy)
-    )
-    made = steps.made_by_task[rows]
-    new, rows, copies = new[made], rows[made], copies[made]
-    return (
-        Launched(
-            task=np.concatenate([launched.task, steps.born[rows]]),
-            copy=np.concatenate([launched.copy, copies]),
-            place=np.concatenate([launched.place, np.full(len(new), START)]),
-        ),
-        Used(instance=reads.instance, borders=np.append(reads.borders, np.full(len(new), reads.borders[-1]))),
-        Used(
-            instance=np.append(writes.instance, new),
-            borders=np.append(writes.borders, writes.borders[-1] + 1 + np.arange(len(new))),
-        ),
-    )
+def _new(steps: Steps, beginning: Beginning) -> list[tuple[int, int, int]]:
+    """Of the new ones that a task makes."""
+    known = len(beginning.rows)
+    all_new = zip(beginning.row[known:], beginning.copy[known:], beginning.new, strict=True)
+    return [one for one in all_new if steps.made_by_task[one[0]]]

@@ -69,6 +69,26 @@ class Used:
     borders: Ints
 
 
+def with_makers(
+    steps: Steps, launched: Launched, reads: Used, writes: Used, new: Sequence[tuple[int, int, int]]
+) -> tuple[Launched, Used, Used]:
+    """The tasks that make new parameters and constants, too, each like that of the one that it is made from. ``new``:
+    the block that each is made from, as which copy, and its instance."""
+    rows, copies, instances = np.array(new, dtype=np.int64).reshape(-1, 3).T
+    return (
+        Launched(
+            task=np.concatenate([launched.task, steps.born[rows]]),
+            copy=np.concatenate([launched.copy, copies]),
+            place=np.concatenate([launched.place, np.full(len(rows), START)]),
+        ),
+        Used(instance=reads.instance, borders=np.append(reads.borders, np.full(len(rows), reads.borders[-1]))),
+        Used(
+            instance=np.append(writes.instance, instances),
+            borders=np.append(writes.borders, writes.borders[-1] + 1 + np.arange(len(rows))),
+        ),
+    )
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Resolver:
     """``first``: [blocks] the first instance of each block that is born in the steps."""
