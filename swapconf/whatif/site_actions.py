@@ -198,9 +198,7 @@ def casts_kept(baseline: Baseline, sites: Sites, actions: SiteActions) -> Flags:
 def _read_by_kept(baseline: Baseline, sites: Sites, actions: SiteActions) -> Flags:
     """[kernels] what casts read that are kept after all, also the sum that the layer before hands on."""
     reads, kept = baseline.reads, casts_kept(baseline, sites, actions)
-    found = np.zeros(len(kept), dtype=np.bool_)
-    found[reads.face[kept[reads.kernel] & (reads.face >= 0)]] = True
-    return found
+    return np.asarray(np.isin(np.arange(len(kept)), reads.face[kept[reads.kernel]]))
 
 
 def _viewed_by_left_out(baseline: Baseline, sites: Sites, actions: SiteActions) -> Flags:

@@ -143,7 +143,7 @@ class Asked:
 
     def is_left_out(self, kernel: int) -> bool:
         """Stands in a recomputed cell and does not run again."""
-        return kernel not in self.again and self._around(kernel) != NO_CELL
+        return kernel not in self.again and self.around(kernel) != NO_CELL
 
     def is_asked_for(self, kernel: int) -> bool:
         """To run again by itself, whether a gradient needs that or not."""
@@ -151,12 +151,7 @@ class Asked:
 
     def is_inside(self, kernel: int) -> bool:
         """Stands in a recomputed cell, whether it runs again or not."""
-        return self.root_of(kernel) != NO_CELL
-
-    def root_of(self, kernel: int) -> int:
-        """The recomputed cell in which a kernel stands, whether it runs again or not; -1 for none."""
-        root = int(self.root[kernel])
-        return root if root != NO_CELL else self._around(kernel)
+        return self.root[kernel] != NO_CELL or self.around(kernel) != NO_CELL
 
     def is_recomputed(self, kernel: int) -> bool:
         """Belongs to a cell that is recomputed as a whole, whether it has a number there or not."""
@@ -164,8 +159,8 @@ class Asked:
         roots = self.plan.marks.actions.roots.get(baseline.layer_of(kernel), ())
         return descends(baseline.kernels.cell[kernel], set(roots))
 
-    def _around(self, kernel: int) -> int:
-        """The recomputed cell in which a kernel stands, whether it runs again or not."""
+    def around(self, kernel: int) -> int:
+        """The recomputed cell in which a kernel stands, whether it runs again or not; -1 for none."""
         marks = self.plan.marks.actions
         asked = marks.roots.get(self.prepared.baseline.layer_of(kernel), ())
         cells = (number for number, cell in enumerate(marks.cells) if cell in asked and self.is_under(number, kernel))
@@ -212,7 +207,7 @@ class Asked:
         passing = int(self.prepared.baseline.kernels.passing[node]) if node >= 0 else -1
         cell = int(self.root[node]) if node >= 0 else NO_CELL
         if cell == NO_CELL and node >= 0 and node != kernel:  # the gradient of what is left out stands in the cell
-            cell = self._around(node)
+            cell = self.around(node)
         return Part(passing if passing >= 0 else self.run.passes[kernel], cell)
 
     def is_cell_output(self, kernel: int, part: Part) -> bool:

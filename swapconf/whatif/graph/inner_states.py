@@ -18,7 +18,6 @@ import numpy as np
 
 from swapconf.models.cells import (
     EXPERTS,
-    FINAL_NORM,
     FIRST_LINEAR,
     KEY_VALUE_UP,
     MLP,
@@ -31,11 +30,11 @@ from swapconf.models.cells import (
     SHARED_EXPERTS,
 )
 from swapconf.trace.launch_graph import DEPEND, ITEM, LOAD, NO_NODE, STATE, TUPLE
-from swapconf.upstream.primitives import CAST, VIEWS
+from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.communicated import views_left_out
 from swapconf.whatif.graph.asked import NO_CELL, Asked, Part
 from swapconf.whatif.graph.gates import Gates
-from swapconf.whatif.graph.inside import is_in, is_loaded
+from swapconf.whatif.graph.inside import is_at_end, is_in, is_loaded, is_read_again
 from swapconf.whatif.graph.nodes import COPY, Nodes
 from swapconf.whatif.graph.stage_ends import begins_stage
 from swapconf.whatif.graph.ties import Ties
@@ -48,7 +47,6 @@ _NOT_AWAITED_BY_EXPERTS = (*_NOT_AWAITED, MLP_NORM)  # ... nor, with experts, th
 _PRODUCTS = (FIRST_LINEAR, SECOND_LINEAR)
 _BEHIND = (PROJECTION, MLP_NORM)  # cells behind query, key and value
 _PRODUCT = "MatMul"
-_SHOWS = VIEWS | {COPY, CAST}  # what is between a parameter and what reads it
 
 
 @dataclass
@@ -234,20 +232,8 @@ class InnerStates:
         """Loads of a cell that states are behind, in front of its last cell."""
         last = self._last_cell(part)
         left_out = _NOT_AWAITED if last == _LAST_CELLS[-1] else _NOT_AWAITED_BY_EXPERTS
-        loads = self._loads(part, lambda home: not home.endswith(left_out) and not _is_at_end(home, last))
-        return (load for load in loads if self._is_read_again(load))
-
-    def _is_read_again(self, node: int) -> bool:
-        """By something that runs again; what nothing reads MindSpore removes from the graph of the cell."""
-        run = self.asked.run
-        for user in run.users[node]:
-            kernel = run.kernel_of.get(user, -1)
-            if kernel in self.asked.again:
-                return True
-            is_shown = kernel >= 0 and run.baseline.kernels.primitive[kernel] in _SHOWS
-            if (is_shown or run.graph.primitive[user] == DEPEND) and self._is_read_again(user):
-                return True
-        return False
+        loads = self._loads(part, lambda home: not home.endswith(left_out) and not is_at_end(home, last))
+        return (load for load in loads if is_read_again(self.asked, load))
 
     def _loads(self, part: Part, is_one: Callable[[str], bool]) -> Iterator[int]:
         """What cells in a part read of parameters. ``is_one``: of the path of a cell."""
@@ -272,7 +258,7 @@ class InnerStates:
             return False
         kernel_of, last = self.asked.run.kernel_of, self._last_cell(part)
         homes = (self.asked.home(kernel_of[user]) for user in self.asked.run.users[load] if user in kernel_of)
-        return any(_is_at_end(home, last) for home in homes)
+        return any(is_at_end(home, last) for home in homes)
 
     def _is_network(self, part: Part) -> bool:
         """Of experts; of one without only where its layer is recomputed as a whole."""
@@ -308,8 +294,3 @@ class InnerStates:
 
 def _is_behind(home: str) -> bool:
     return home.endswith(_BEHIND) or home.startswith(MLP)
-
-
-def _is_at_end(home: str, last: str) -> bool:
-    """In the last cell of a layer, or in the norm behind the layer that predicts a further token."""
-    return last in home or home == FINAL_NORM

@@ -1,12 +1,16 @@
-"""VALUE + PART -> whether it stands in a recomputed cell: it is made there, or is a parameter that is read there."""
+"""VALUE + PART -> whether it stands in a recomputed cell: it is made there, or is a parameter that is read there; and
+what in the cell reads it."""
 
 from __future__ import annotations
 
-from swapconf.trace.launch_graph import LOAD, STATE, TUPLE
+from swapconf.models.cells import FINAL_NORM
+from swapconf.trace.launch_graph import DEPEND, LOAD, STATE, TUPLE
+from swapconf.upstream.primitives import CAST, VIEWS
 from swapconf.whatif.graph.asked import Asked, Part
 from swapconf.whatif.graph.nodes import COPY
 
 _FAR = 3
+_SHOWS = VIEWS | {COPY, CAST}  # what is between a parameter and what reads it
 
 
 def is_in(asked: Asked, node: int, part: Part, *, of_again: bool = False, far: int = 0) -> bool:
@@ -27,3 +31,21 @@ def is_in(asked: Asked, node: int, part: Part, *, of_again: bool = False, far: i
 def is_loaded(asked: Asked, node: int) -> bool:
     """A parameter as it is read, or a copy of it."""
     return asked.run.graph.primitive[node] in {COPY, LOAD}
+
+
+def is_read_again(asked: Asked, node: int) -> bool:
+    """By something that runs again: what nothing reads MindSpore removes from the graph of a recomputed cell."""
+    run = asked.run
+    for user in run.users[node]:
+        kernel = run.kernel_of.get(user, -1)
+        if kernel in asked.again:
+            return True
+        is_shown = kernel >= 0 and run.baseline.kernels.primitive[kernel] in _SHOWS
+        if (is_shown or run.graph.primitive[user] == DEPEND) and is_read_again(asked, user):
+            return True
+    return False
+
+
+def is_at_end(home: str, last: str) -> bool:
+    """In the last cell of a layer, or in the norm behind the layer that predicts a further token."""
+    return last in home or home == FINAL_NORM

@@ -195,7 +195,7 @@ class Moves:
     def _given_with(self, reader: int, readers: Sequence[int]) -> list[int]:
         """What reads a value as one: MindSpore hands it to the call of a recomputed cell, which is one reader."""
         kernel = self._kernel(reader)
-        root = self.asked.root_of(kernel) if kernel >= 0 else NO_CELL
+        root = self.asked.around(kernel) if kernel >= 0 else NO_CELL
         if root == NO_CELL:
             return [reader]
         layer = self.asked.prepared.baseline.layer_of(kernel)
@@ -203,7 +203,7 @@ class Moves:
 
     def _is_in(self, node: int, root: int, layer: str) -> bool:
         kernel, asked = self._kernel(node), self.asked
-        return kernel >= 0 and asked.root_of(kernel) == root and asked.prepared.baseline.layer_of(kernel) == layer
+        return kernel >= 0 and asked.around(kernel) == root and asked.prepared.baseline.layer_of(kernel) == layer
 
     def _kernel(self, node: int) -> int:
         return self.asked.run.kernel_of.get(node, -1)
