@@ -21,6 +21,7 @@ from math import inf, isfinite
 from pathlib import Path
 
 from cases import MODELS, ROOT
+from evidence_page import opening, paragraph
 
 from swapconf.config import overrides
 from swapconf.dryrun.kept_runs import Reports, reports_of
@@ -45,6 +46,10 @@ CARD, SLOWER = "ascend_910b2", 0.3
 SHARES = (0.25, 0.75, 1.1, 4.0)  # of the way from full recompute to no strategy, of the YAML's own layout
 SAME = 0.005  # of a step
 _ANYTHING = 1 << 50
+_HEAD = (
+    *("model", "layouts", "budget", "fit", "own ms", "best", "ms"),
+    *("found", "gap", "ranks", "planned", "bounds too high"),
+)
 # more of the models of cases.py: two heads of keys, so that all layouts can be run in an hour
 _MORE = {"qwen3": ("qwen3-l4", {"model.model_config.num_key_value_heads": 2}), "llama": ("llama512-pp2", {})}
 
@@ -205,38 +210,45 @@ def _bounds(world: Remembered, judged: Judged, matrix_tflops: float) -> tuple[in
 
 
 def page(rows: Sequence[Row], effort: float, fixed: Sequence[str]) -> str:
-    """The table, and what it says."""
-    narrowed = f" ({', '.join(f'`{key}`' for key in fixed)} as asked for)" if fixed else ""
-    lines = [
-        "<!-- Made by scripts/evidence/layout_exhaustive.py. -->",
-        "# Layouts: the search against all of them",
-        "",
-        f"Every layout of a small model on 8 cards that `check` finds no error in{narrowed}",
-        f"was really dry-run, one rank of each stage, and planned in full (`--effort {effort:g}`, {CARD},",
-        f"host link {SLOWER:.0%} slower), under several budgets; then the search of",
-        "[`swapconf layout`](../how-to/layout.md) was asked, whose plans are the same.",
-        "*Own*: the layout of the YAML, planned. *Gap*: by how much the step of what it found is longer than the best",
-        "of all. *Bounds*: of each layout by each other one, in memory and time, and how many of them were above what",
-        "the layout really holds with full recompute or nothing, or takes without a strategy.",
-        "",
-        "| model | layouts | budget | fit | own ms | best | ms | found | gap | ranks | planned | bounds too high |",
-        "|---|---:|---:|---:|---:|---|---:|---|---:|---:|---:|---:|",
-    ]
-    for row in rows:
-        lines.append(
-            f"| {row.model} | {row.layouts} | {show_bytes(row.budget_bytes)} | {row.fitting} | {_ms(row.own_us)} | "
-            f"{row.best.layout.name} | {_ms(row.best.cost_us)} | {row.found.layout.name} | {100 * row.gap:.2f} % | "
-            f"{row.answer.ran} | {row.plans} | {row.too_high} of {row.bounds} |"
-        )
+    """What it says, the table, and how it was made."""
+    narrowed = f" ({', '.join(f'`{key}`' for key in fixed)} as the YAML has them)" if fixed else ""
     worst = max((row.gap for row in rows), default=inf)
     refused, slower = sum(row.refused for row in rows), sum(row.own_us < row.found.cost_us for row in rows)
-    lines += [
-        "",
-        f"Worst gap: {100 * worst:.2f} % (asked for: {100 * SAME:.1f} %). MindSpore refused {refused} of the layouts.",
-        f"The YAML's own layout, planned, was faster than what was found under {slower} of {len(rows)} budgets.",
-        "",
+    found = [
+        (
+            *(row.model, str(row.layouts), show_bytes(row.budget_bytes), str(row.fitting), _ms(row.own_us)),
+            *(row.best.layout.name, _ms(row.best.cost_us), row.found.layout.name, f"{100 * row.gap:.2f} %"),
+            *(str(row.answer.ran), str(row.plans), f"{row.too_high} of {row.bounds}"),
+        )
+        for row in rows
     ]
-    return "\n".join(lines)
+    made = [
+        f"Every layout of a small model on 8 cards that `check` finds no error in{narrowed} was really dry-run, one "
+        f"rank of each stage, and planned in full (`--effort {effort:g}`, {CARD}, host link {SLOWER:.0%} slower), under "
+        "several budgets; then the search of [`swapconf layout`](../how-to/layout.md) was asked, whose plans are the "
+        "same.",
+        "*Own*: the layout of the YAML, planned. *Gap*: by how much the step of what it found is longer than the best "
+        "of all. *Bounds*: of each layout by each other one, in memory and time, and how many of them were above what "
+        "the layout really holds with full recompute or nothing, or takes without a strategy.",
+    ]
+    result = (
+        f"Under {len(rows)} budgets the step of the layout that `swapconf layout` finds is at most {100 * worst:.2f} % "
+        f"longer than that of the best of all (asked for: {100 * SAME:.1f} %). The YAML's own layout, planned, is faster "
+        f"than it under {slower} of them; MindSpore refuses {refused} of the layouts."
+    )
+    return "\n".join(
+        [
+            *opening(
+                "Layouts: the search against all of them",
+                result,
+                _HEAD,
+                found,
+                "Made by scripts/evidence/layout_exhaustive.py; edit that.",
+            ),
+            *("## How it was made", ""),
+            *(line for text in made for line in paragraph(text)),
+        ]
+    )
 
 
 def _ms(us: float) -> str:

@@ -79,6 +79,8 @@ CASES = [
     (f"{PLAN} --budget 1MB --effort 0.05", 3),
     (f"{PLAN} --budget much", 2),
     (f"plan {BROKEN} --from {NONE} --budget 1GB", 2),
+    (f"layout {BAD} --cards 8 --budget 1GB --hardware generic", 1),
+    (f"layout {BROKEN} --cards 8 --budget 1GB --hardware generic", 2),
     (f"plan {BAD} --from {NONE} --budget 1GB", 1),
     (f"fragmentation {NONE}", 0),
     ("fragmentation {tmp}", 2),
@@ -129,7 +131,7 @@ CODES = {
     for command in (name.replace("_", "-") for name in COMMANDS)
 }
 # tested with MindSpore, beside what it takes to provoke them, or the script's own
-ELSEWHERE = {"dryrun": {0, 3}, "fragmentation": {1}, "verify": {0}, "run": {0, 7}}
+ELSEWHERE = {"dryrun": {0, 3}, "fragmentation": {1}, "verify": {0}, "run": {0, 7}, "layout": {0, 3}}
 
 
 @pytest.fixture
