@@ -224,17 +224,17 @@ def page(rows: Sequence[Row], effort: float, fixed: Sequence[str]) -> str:
     ]
     made = [
         f"Every layout of a small model on 8 cards that `check` finds no error in{narrowed} was really dry-run, one "
-        f"rank of each stage, and planned in full (`--effort {effort:g}`, {CARD}, host link {SLOWER:.0%} slower), under "
-        "several budgets; then the search of [`swapconf layout`](../how-to/layout.md) was asked, whose plans are the "
-        "same.",
+        f"rank of each stage, and planned in full (`--effort {effort:g}`, {CARD}, host link {SLOWER:.0%} slower), "
+        "under several budgets; then the search of [`swapconf layout`](../how-to/layout.md) was asked, whose plans are "
+        "the same.",
         "*Own*: the layout of the YAML, planned. *Gap*: by how much the step of what it found is longer than the best "
         "of all. *Bounds*: of each layout by each other one, in memory and time, and how many of them were above what "
         "the layout really holds with full recompute or nothing, or takes without a strategy.",
     ]
     result = (
         f"Under {len(rows)} budgets the step of the layout that `swapconf layout` finds is at most {100 * worst:.2f} % "
-        f"longer than that of the best of all (asked for: {100 * SAME:.1f} %). The YAML's own layout, planned, is faster "
-        f"than it under {slower} of them; MindSpore refuses {refused} of the layouts."
+        f"longer than that of the best of all (asked for: {100 * SAME:.1f} %). The YAML's own layout, planned, is "
+        f"faster than it under {slower} of them; MindSpore refuses {refused} of the layouts."
     )
     return "\n".join(
         [
