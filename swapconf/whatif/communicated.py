@@ -3,7 +3,8 @@
 MindSpore marks a change of layout between two primitives where the one that reads the tensor, or else the one that
 makes it, carries ``recompute_comm_op`` (InsertRedistribution). In front of a Reshape the change is a part of that, and
 only the Reshape counts (StepReplaceOp). What is cast in between counts as its maker, a norm in front of a Linear, and
-the cast itself does not (measured: Qwen3 with sequence parallelism).
+the cast itself does not (measured: Qwen3 with sequence parallelism). Behind a Reshape it is a part of that as well, so
+the product of a Linear does not count for what it reads (measured: Qwen3, `linear_qkv.matmul`).
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from swapconf.whatif.site_actions import SiteActions
 from swapconf.whatif.sites import Sites
 from swapconf.whatif.spread import spread
 
+_PRODUCT = "MatMul"
+
 
 def communicated(baseline: Baseline, sites: Sites, asked: Flags) -> Flags:
     """[kernels] ``asked``: [sites], and one more for none."""
@@ -34,7 +37,11 @@ def communicated(baseline: Baseline, sites: Sites, asked: Flags) -> Flags:
     made = beside & ~casts
     made |= spread(reader, face, made, casts)
     in_reshape = spread(face, reader, views & ~put_in, among)
-    found = spread(face, reader, beside, among) | spread(reader, face, made, among) & ~in_reshape
+    products, of_reshape = kernels.primitives == _PRODUCT, np.zeros(len(kernels), dtype=np.bool_)
+    of_reshape[reader[views[face] & steps[reader]]] = True
+    found = spread(face, reader, beside & ~products, among)
+    found |= spread(face, reader, beside & products, among & ~of_reshape)
+    found |= spread(reader, face, made, among) & ~in_reshape
     return np.asarray(found & (steps | spread(face, reader, found & steps, found)))
 
 
