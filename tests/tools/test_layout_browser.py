@@ -17,6 +17,7 @@ from selenium.webdriver.support.wait import WebDriverWait
 from swapconf.cli import laying_out
 from swapconf.cli.main import main
 from tests.helpers import TRACES
+from tests.tools.pages import click, wait_until_nothing_is_wider
 from tests.tools.test_memory_browser import SECONDS, browser  # noqa: F401  a fixture
 from tests.unit.layouts import FIXED, Recorded
 
@@ -59,20 +60,11 @@ def text(opened: webdriver.Chrome) -> str:
 def test_at_first_the_best_is_shown_and_a_click_on_the_yaml_as_it_is_shows_that(opened: webdriver.Chrome) -> None:
     assert "recompute_config:" in text(opened)
     x, y = opened.execute_script(_CENTRE, 1)
-    for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
-        button = {} if kind == "mouseMoved" else {"button": "left", "clickCount": 1}
-        opened.execute_cdp_cmd("Input.dispatchMouseEvent", {"type": kind, "x": x, "y": y, **button})
+    click(opened, x, y)
     assert text(opened) == "# as the file says\n"
     assert opened.get_log("browser") == []
 
 
 @pytest.mark.parametrize("width", [400, 1400])
 def test_nothing_is_wider_than_the_window(opened: webdriver.Chrome, width: int) -> None:
-    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-    opened.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    try:
-        WebDriverWait(opened, SECONDS).until(
-            lambda driver: driver.execute_script("return document.documentElement.scrollWidth <= innerWidth")
-        )
-    finally:
-        opened.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    wait_until_nothing_is_wider(opened, width, SECONDS)

@@ -14,6 +14,7 @@ from selenium.webdriver.support.wait import WebDriverWait
 
 from swapconf.report.plan_figure import shown
 from swapconf.report.plan_page import page, yaml_of
+from tests.tools.pages import click, wait_until_nothing_is_wider
 from tests.tools.test_memory_browser import SECONDS, browser  # noqa: F401  a fixture
 from tests.unit.planning import study
 from tests.unit.test_plan_frontier import frontier, planned
@@ -47,20 +48,11 @@ def test_at_first_the_plan_is_shown_and_a_click_on_a_point_shows_its_yaml(opened
     assert text(opened, "section-text").strip() == yaml_of(judge, planned().chosen.plan).strip()
     number = len(frontier().points) - 1
     x, y = opened.execute_script(_CENTRE, number)
-    for kind in ("mouseMoved", "mousePressed", "mouseReleased"):
-        button = {} if kind == "mouseMoved" else {"button": "left", "clickCount": 1}
-        opened.execute_cdp_cmd("Input.dispatchMouseEvent", {"type": kind, "x": x, "y": y, **button})
+    click(opened, x, y)
     assert text(opened, "section-text") == yaml_of(judge, points[number].plan)
     assert opened.get_log("browser") == []
 
 
 @pytest.mark.parametrize("width", [400, 1400])
 def test_nothing_is_wider_than_the_window(opened: webdriver.Chrome, width: int) -> None:
-    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
-    opened.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    try:
-        WebDriverWait(opened, SECONDS).until(
-            lambda driver: driver.execute_script("return document.documentElement.scrollWidth <= innerWidth")
-        )
-    finally:
-        opened.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    wait_until_nothing_is_wider(opened, width, SECONDS)
