@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from swapconf.cli.common import say, stop
 from swapconf.cli.plan_runs import reports
-from swapconf.cli.planning import NEEDS_MORE, ROUNDS, Written, judge_of_traces, run_plan
+from swapconf.cli.planning import NEEDS_MORE, ROUNDS, judge_of_traces, run_plan
+from swapconf.cli.written import Written
 from swapconf.words.phrases import phrase
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def laid_out(
     )
 
     def judge(candidate: Study, folders: Sequence[Path]) -> Judge:
-        return judge_of_traces(candidate, folders, asked, machine)
+        return judge_of_traces(candidate, folders, asked, machine, on)
 
     may_deal = Degree.OFFSET not in wish.fixed
     found = layouts(own, wanted.cards, wish)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from swapconf import __version__
+from swapconf.cli import written
 from swapconf.cli.child_options import DASK, JOBS, TIMEOUT, RunOptions, fold_option, no_cache_option
 from swapconf.cli.common import EXIT_ERRORS, as_one, format_option, go_on, register_option, say, set_option
 from swapconf.cli.complete import FILE
@@ -20,7 +21,6 @@ from swapconf.cli.numbers import MOST_CARDS
 from swapconf.cli.outputs import html_option
 from swapconf.cli.plan_options import budget_options, judging_options
 from swapconf.cli.planning import PlanOptions
-from swapconf.words.phrases import phrase
 
 if TYPE_CHECKING:
     from swapconf.study.study import Study
@@ -127,7 +127,7 @@ def command(
 
         write_out(html, layout_page.page(laid.ranking, study, asked.slower_link, asked.budget, __version__))
     if only_diff:
-        _print_difference(file, laid)
+        written.print_difference(file, laid)
     elif form == "json":
         from swapconf.report import layout_text, plan_told
         from swapconf.words.columns import record
@@ -137,14 +137,15 @@ def command(
         click.echo(json.dumps(told, indent=2))
     else:
         _print(laid, study, wanted, machine, asked.slower_link)
-        _print_difference(file, laid)
-    _write(file, laid, write)
+        written.print_difference(file, laid)
+    if write:
+        written.write(file, laid)
     raise SystemExit(_code(laid))
 
 
 def _print(laid: Laid, study: Study, wanted: LayoutOptions, machine: MachineOptions, slower_link: float) -> None:
     from swapconf.cli.tables import print_rows
-    from swapconf.report import layout_text, plan_text
+    from swapconf.report import layout_text
 
     ranking = laid.ranking
     for place, line in enumerate(layout_text.verdict_lines(ranking, slower_link)):
@@ -153,26 +154,9 @@ def _print(laid: Laid, study: Study, wanted: LayoutOptions, machine: MachineOpti
     print_rows(*layout_text.side_by_side(ranking, wanted.top))
     for line in layout_text.lost_lines(ranking):
         say(line)
-    if laid.confirmed:
-        say(phrase("confirmed by dry runs of all stages:"))
-        print_rows(*plan_text.confirmation(laid.confirmed))
+    written.print_confirmed(laid)
     if laid.why_not:
         say(laid.why_not, err=True)
-
-
-def _print_difference(file: str, laid: Laid) -> None:
-    from swapconf.cli.fixing import print_difference
-
-    if laid.after:
-        print_difference(file, laid.before, laid.after)
-
-
-def _write(file: str, laid: Laid, write: bool) -> None:
-    from swapconf.cli.fixing import write_text
-
-    if write and laid.after and laid.after != laid.before:
-        write_text(file, laid.after)
-        say(phrase("written: {file}", file=file), err=True)
 
 
 def _code(laid: Laid) -> int:

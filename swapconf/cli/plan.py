@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from swapconf import __version__
+from swapconf.cli import written
 from swapconf.cli.child_options import DASK, JOBS, TIMEOUT, RunOptions, fold_option, keep_option, no_cache_option
 from swapconf.cli.common import EXIT_ERRORS, as_one, format_option, go_on, register_option, say, set_option
 from swapconf.cli.complete import FILE
@@ -18,10 +19,8 @@ from swapconf.cli.machine import MachineOptions, known_line, machine_options, pr
 from swapconf.cli.outputs import html_option
 from swapconf.cli.plan_options import budget_options, judging_options
 from swapconf.cli.planning import Made, PlanOptions, judge_of_yaml, planned
-from swapconf.words.phrases import phrase
 
 if TYPE_CHECKING:
-    from swapconf.cli import plan_pynative
     from swapconf.plan.frontier import Frontier
     from swapconf.plan.planned import Planned
     from swapconf.study.study import Study
@@ -110,10 +109,11 @@ def command(
                 study, changes, asked, runs, baseline, machine, confirm=confirm, refused=refused
             )
             if only_diff:
-                _print_difference(file, native)
+                written.print_difference(file, native)
             else:
                 plan_pynative.show(file, native, machine, asked.slower_link, form)
-            _write(file, native, write)
+            if write:
+                written.write(file, native)
             raise SystemExit(EXIT_IMPOSSIBLE if native.is_impossible else EXIT_ERRORS if native.is_refuted else 0)
         judge = judge_of_yaml(study, changes, asked, runs, baseline, machine)
         made = planned(
@@ -131,24 +131,17 @@ def command(
 
         write_out(html, plan_page.page(made.planned, points, study, asked.slower_link, __version__))
     if only_diff:
-        _print_difference(file, made)
+        written.print_difference(file, made)
     elif form == "json":
         record = plan_text.as_record(made.planned, study, made.after, made.confirmed, asked.slower_link)
         device = whole_device.as_record(whole_card.fullest(made.planned, study, machine.load()))
         click.echo(json.dumps({**record, "device": device}, indent=2))
     else:
         _print(made, study, machine, asked.slower_link, points)
-        _print_difference(file, made)
-    _write(file, made, write)
+        written.print_difference(file, made)
+    if write:
+        written.write(file, made)
     raise SystemExit(_code(made))
-
-
-def _write(file: str, made: Made | plan_pynative.NativeMade, write: bool) -> None:
-    from swapconf.cli.fixing import write_text
-
-    if write and made.after and made.after != made.before:
-        write_text(file, made.after)
-        say(phrase("written: {file}", file=file), err=True)
 
 
 def _code(made: Made) -> int:
@@ -184,9 +177,7 @@ def _print(made: Made, study: Study, machine: MachineOptions, slower_link: float
         print_rows(*plan_told.worth(plan_text.entries(found)))
     print_rows(*plan_text.stages(found))
     say(whole_card.line(found, study, machine.load()))
-    if made.confirmed:
-        say(phrase("confirmed by dry runs of all stages:"))
-        print_rows(*plan_text.confirmation(made.confirmed))
+    written.print_confirmed(made)
     if points is not None:
         from swapconf.report.plan_chart import chart
 
@@ -194,10 +185,3 @@ def _print(made: Made, study: Study, machine: MachineOptions, slower_link: float
             say(line)
     if made.why_not:
         say(made.why_not, err=True)
-
-
-def _print_difference(file: str, made: Made | plan_pynative.NativeMade) -> None:
-    from swapconf.cli.fixing import print_difference
-
-    if made.after:
-        print_difference(file, made.before, made.after)

@@ -14,8 +14,9 @@ import click
 from swapconf.cli.cluster import cards_told
 from swapconf.cli.common import say, stop
 from swapconf.cli.machine import MachineOptions, known_line, print_assumed
-from swapconf.cli.planning import NEEDS_MORE, ROUNDS, PlanOptions, Written, baselines, rewritten, run_plan
+from swapconf.cli.planning import NEEDS_MORE, ROUNDS, PlanOptions, baselines, rewritten, run_plan
 from swapconf.cli.progress import Progress
+from swapconf.cli.written import Written
 from swapconf.words.phrases import mark, phrase
 
 if TYPE_CHECKING:

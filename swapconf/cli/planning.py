@@ -16,13 +16,13 @@ from swapconf.cli.common import go_on, print_findings, say, stop
 from swapconf.cli.machine import MachineOptions
 from swapconf.cli.plan_runs import dry_run
 from swapconf.cli.progress import counted
+from swapconf.cli.written import Written
 from swapconf.words.phrases import phrase
 from swapconf.words.units import parse_bytes
 
 if TYPE_CHECKING:
     from swapconf.cli.child_options import RunOptions
     from swapconf.config.config import Config
-    from swapconf.plan.confirmed import ConfirmedRank
     from swapconf.plan.judge import Judge
     from swapconf.plan.limits import Budget
     from swapconf.plan.modes import Atom, Plan
@@ -68,22 +68,6 @@ class PlanOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Written:
-    """The YAML ``before`` and ``after`` a plan; after it "" where it cannot be rewritten, and ``why_not`` tells.
-    ``confirmed``: by rank, where there were true runs of it."""
-
-    before: str
-    after: str
-    why_not: str = ""
-    confirmed: tuple[ConfirmedRank, ...] = ()
-
-    @property
-    def is_refuted(self) -> bool:
-        """Whether a true run needs more than is allowed."""
-        return not all(rank.fits for rank in self.confirmed)
-
-
-@dataclass(frozen=True, kw_only=True)
 class Made(Written):
     """A plan and the text that says it."""
 
@@ -105,21 +89,22 @@ def judge_of_yaml(
     from swapconf.whatif.question import network_asked
 
     asked.in_bytes()  # these before dry runs that would be for nothing
-    options.load()
+    machine = options.load()
     if baseline is None:
         stop(_no_dry_run(study, runs))
     network_asked(study)
     folders = trace_folders(baseline) if baseline is not None else baselines(study, changes, runs)
-    return judge_of_traces(study, folders, asked, options)
+    return judge_of_traces(study, folders, asked, options, machine)
 
 
-def judge_of_traces(study: Study, folders: Sequence[Path], asked: PlanOptions, options: MachineOptions) -> Judge:
-    """The judge of one layout, from its traces without swap and recompute."""
+def judge_of_traces(
+    study: Study, folders: Sequence[Path], asked: PlanOptions, options: MachineOptions, machine: Machine
+) -> Judge:
+    """The judge of one layout, from its traces without swap and recompute. ``machine``: what ``options`` load."""
     from swapconf.dryrun.cluster import CARDS
     from swapconf.memory.allocators import default_policy
     from swapconf.plan.judge import judge_of
 
-    machine = options.load()
     found = judge_of(
         study,
         folders,

@@ -7,6 +7,7 @@ from math import inf
 from pathlib import Path
 from typing import TypeAlias
 
+from swapconf.dryrun.rank_order import RankOrder
 from swapconf.layout import runs
 from swapconf.layout.coarse import coarse
 from swapconf.layout.facts import facts_of
@@ -52,6 +53,7 @@ class Judged:
         self._judge_of, self._effort, self._may_deal = judge_of, effort, may_deal
         self.candidates: dict[Layout, Candidate] = {}
         self.planned: dict[Layout, Planned] = {}
+        self._orders: dict[Layout, list[RankOrder]] = {}
         self._folders: dict[Layout, tuple[Path, ...]] = {}
         self._judges: dict[Layout, Judge] = {}
 
@@ -64,12 +66,17 @@ class Judged:
     def ranks(self, layout: Layout) -> int:
         if layout not in self.candidates:
             self.checked([layout])
-        return runs.num_runs([self.candidates[layout]], self._settings) if layout in self.candidates else 0
+        return len(self._orders_of(layout)) if layout in self.candidates else 0
+
+    def _orders_of(self, layout: Layout) -> list[RankOrder]:
+        if layout not in self._orders:
+            self._orders[layout] = runs.orders_of(self.candidates[layout], self._settings)
+        return self._orders[layout]
 
     def run(self, layouts: Sequence[Layout]) -> tuple[list[Tried], list[Refused]]:
         refused = self.checked([layout for layout in layouts if layout not in self.candidates])
-        chosen = [self.candidates[layout] for layout in layouts if layout in self.candidates]
-        found, broken = runs.run(chosen, self._settings, self._runner)
+        chosen = {layout: self._orders_of(layout) for layout in layouts if layout in self.candidates}
+        found, broken = runs.run(chosen, self._runner)
         self._folders.update(found)
         tried = []
         for layout in found:

@@ -15,17 +15,18 @@ from enum import Enum
 from itertools import product
 
 from swapconf.layout.layout import Deal, Layout
+from swapconf.upstream.conditional import CONTEXTS, DATA, EXPERTS, STAGES, TENSORS
 from swapconf.words.phrases import mark, phrase
 
 
 class Degree(Enum):
     """What of a layout can be fixed or varied, by the name of its key in the YAML."""
 
-    DATA = ("data", ("data_parallel", "data_parallel_size"))
-    TENSORS = ("tensors", ("model_parallel", "tensor_model_parallel_size"))
-    STAGES = ("stages", ("pipeline_stage", "pipeline_model_parallel_size"))
-    CONTEXTS = ("contexts", ("context_parallel", "context_parallel_size"))
-    EXPERTS = ("experts", ("expert_parallel", "expert_model_parallel_size"))
+    DATA = ("data", DATA)
+    TENSORS = ("tensors", TENSORS)
+    STAGES = ("stages", STAGES)
+    CONTEXTS = ("contexts", CONTEXTS)
+    EXPERTS = ("experts", EXPERTS)
     SEQUENCE = ("is_sequence", ("use_seq_parallel", "sequence_parallel"))
     OPTIMIZER = ("shards_optimizer", ("enable_parallel_optimizer",))
     BATCH = ("batch", ("batch_size",))
@@ -33,8 +34,8 @@ class Degree(Enum):
     INTERLEAVES = ("interleaves", ("pp_interleave_num", "virtual_pipeline_model_parallel_size"))
     OFFSET = ("deal", ("offset",))
 
-    def __init__(self, attribute: str, keys: tuple[str, ...]) -> None:
-        self.attribute, self.keys = attribute, keys
+    def __init__(self, attribute: str, paths: tuple[str, ...]) -> None:
+        self.attribute, self.keys = attribute, tuple(path.rpartition(".")[2] for path in paths)
 
     @property
     def is_switch(self) -> bool:

@@ -7,7 +7,7 @@ on from there. `traces_of` is the one place that says where the traces of a layo
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
@@ -93,27 +93,21 @@ def _orders(study: Study, place: Path, settings: RunSettings) -> list[RankOrder]
     )
 
 
-def traces_of(candidate: Candidate, settings: RunSettings, known: Reports) -> tuple[Path, ...]:
-    """By stage the folder of its trace, as the dry runs ``known`` left it. Raises NoRun."""
-    orders = orders_of(candidate, settings)
+def traces_of(orders: Sequence[RankOrder], known: Reports) -> tuple[Path, ...]:
+    """By stage the folder of the trace of a layout, as the dry runs ``known`` left it. Raises NoRun."""
     folders = runs.traces_of(runs.stage_runs(orders, known))
     return tuple(folder for folder, order in zip(folders, orders, strict=True) if order.keep == orders[0].keep)
 
 
 def run(
-    asked: Sequence[Candidate], settings: RunSettings, runner: Runner
+    asked: Mapping[Layout, Sequence[RankOrder]], runner: Runner
 ) -> tuple[dict[Layout, tuple[Path, ...]], list[Refused]]:
     """The traces of all that can be run, and those that MindSpore refuses or that left none."""
-    known = runner([order for candidate in asked for order in orders_of(candidate, settings)])
+    known = runner([order for orders in asked.values() for order in orders])
     found, refused = {}, []
-    for candidate in asked:
+    for layout, orders in asked.items():
         try:
-            found[candidate.layout] = traces_of(candidate, settings, known)
+            found[layout] = traces_of(orders, known)
         except runs.NoRun as error:
-            refused.append(Refused(layout=candidate.layout, rule="", why=str(error)))
+            refused.append(Refused(layout=layout, rule="", why=str(error)))
     return found, refused
-
-
-def num_runs(asked: Iterable[Candidate], settings: RunSettings) -> int:
-    """How many ranks are dry-run for them."""
-    return sum(len(orders_of(candidate, settings)) for candidate in asked)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from swapconf.config.config import Dialect
 from swapconf.config.dialects import RECOMPUTES, is_pynative_section
 from swapconf.config.nodes import Document, Node
 from swapconf.config.overrides import of_file
-from swapconf.dryrun.kept_runs import Reports, reports_of, without_trace
+from swapconf.dryrun.kept_runs import Reports, without_trace
 from swapconf.dryrun.outcome import RankOutcome
 from swapconf.dryrun.rank_order import RankOrder, cluster_of
 from swapconf.files import cache_folder
@@ -116,20 +116,8 @@ def orders(
     ]
 
 
-def run(
-    asked: Sequence[RankOrder],
-    jobs: int,
-    *,
-    reuse: bool,
-    dask: str | None = None,
-    progress: Callable[[], None] = lambda: None,
-) -> list[StageRun]:
-    """All stages. Raises NoRun where one did not complete."""
-    return stage_runs(asked, reports_of(asked, jobs, reuse=reuse, dask=dask, progress=progress))
-
-
 def stage_runs(asked: Sequence[RankOrder], known: Reports) -> list[StageRun]:
-    """What became of these orders. ``known``: by folder and rank. Raises NoRun as above."""
+    """All stages. ``known``: what became of orders, by folder and rank. Raises NoRun where one did not complete."""
     failed, crashed, found = [], [], []
     for order in asked:
         assert order.keep is not None

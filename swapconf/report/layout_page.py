@@ -14,7 +14,7 @@ from swapconf.layout.ranked import Ranking, Row
 from swapconf.layout.written import keys
 from swapconf.report import html
 from swapconf.report.layout_figure import layout_figure
-from swapconf.report.layout_text import lost_lines, side_by_side, strategy, verdict_lines
+from swapconf.report.layout_text import lost_lines, rows_of, side_by_side, strategy, verdict_lines
 from swapconf.report.next_steps import NextStep
 from swapconf.report.plan_figure import CHOSEN, PLANS, SIMPLE
 from swapconf.report.plan_page import yaml_of
@@ -28,7 +28,7 @@ _SCRIPTS = ("memory.js", "plan.js")
 def page(ranking: Ranking, study: Study, slower_link: float, budget: str, version: str) -> str:
     """The text of the page. ``budget``: as it was asked for; ``version``: of swapconf, for the foot."""
     title = study.document.file
-    rows = shown(ranking)
+    rows = rows_of(ranking)
     scripts = [str(get_plotlyjs()), *(_script(name) for name in _SCRIPTS)] if rows else []
     sections = [_section(row, study) for row in rows]
     return html.template("layout.html.j2").render(
@@ -43,14 +43,9 @@ def page(ranking: Ranking, study: Study, slower_link: float, budget: str, versio
         legend=[(phrase("layouts"), PLANS), (phrase("the best"), CHOSEN), (phrase("the YAML as it is"), SIMPLE)],
         sections=sections,
         chosen=sections[0] if sections else {},
-        table=side_by_side(ranking, len(ranking.rows)),
+        table=side_by_side(ranking),
         next_step=_next_step(ranking, title, budget),
     )
-
-
-def shown(ranking: Ranking) -> list[Row]:
-    """All that the figure draws, in the order of its numbers: the best first."""
-    return [*ranking.rows, *([ranking.as_it_is] if ranking.as_it_is is not None else [])]
 
 
 def yaml_of_row(row: Row, study: Study) -> str:

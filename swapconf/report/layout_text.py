@@ -232,12 +232,12 @@ _COLUMNS: tuple[Column[Row], ...] = (
 )
 
 
-def rows_of(ranking: Ranking, most: int) -> list[Row]:
-    """The best, and the YAML as it is."""
+def rows_of(ranking: Ranking, most: int | None = None) -> list[Row]:
+    """The best, all by default, and the YAML as it is."""
     return [*ranking.rows[:most], *([ranking.as_it_is] if ranking.as_it_is is not None else [])]
 
 
-def side_by_side(ranking: Ranking, most: int) -> PrintedTable:
+def side_by_side(ranking: Ranking, most: int | None = None) -> PrintedTable:
     """``=``: the difference to the best may be nothing."""
     return table(_COLUMNS, rows_of(ranking, most))
 

@@ -20,7 +20,7 @@ from swapconf.memory.trace_lifetimes import lifetimes
 from swapconf.models.network import Network
 from swapconf.study.own_model import network_for
 from swapconf.study.study import Study
-from swapconf.timing.cost import Known, Machine
+from swapconf.timing.cost import Costs, Known, Machine
 from swapconf.timing.joint import joint_replay
 from swapconf.timing.joint_step import joint_ends_us
 from swapconf.timing.meetings import Call, Meeting, absent, meetings
@@ -198,14 +198,17 @@ class Evaluator:
         launched = self._launched(config, keys)
         durations, met = self._on_clock(launched, machine)
         joint = joint_replay(range(len(launched)), [item.program for item in launched], durations, met)
-        costs = [rank.costs[machine].of(item.row) for rank, item in zip(self._ranks, launched, strict=True)]
-        return parts(joint, costs, [rank.scale for rank in self._ranks], self._step_us(launched, machine))
+        step_us = self._ended_us(launched, durations, met)
+        return parts(joint, self._costs(launched, machine), [rank.scale for rank in self._ranks], step_us)
 
     def step(self, config: Config, keys: Sequence[Hashable], machine: int = 0) -> Known:
         """The time of `evaluate` with its range: that of the kernels of the rank that computes longest."""
         launched = self._launched(config, keys)
-        costs = [rank.costs[machine].of(item.row) for rank, item in zip(self._ranks, launched, strict=True)]
-        return max(costs, key=lambda found: float(found.duration_us.sum())).known(self._step_us(launched, machine))
+        longest = max(self._costs(launched, machine), key=lambda found: float(found.duration_us.sum()))
+        return longest.known(self._step_us(launched, machine))
+
+    def _costs(self, launched: Sequence[Launched], machine: int) -> list[Costs]:
+        return [rank.costs[machine].of(item.row) for rank, item in zip(self._ranks, launched, strict=True)]
 
     def _launched(self, config: Config, keys: Sequence[Hashable]) -> list[Launched]:
         return [
@@ -226,7 +229,9 @@ class Evaluator:
         )
 
     def _step_us(self, launched: Sequence[Launched], machine: int) -> float:
-        durations, met = self._on_clock(launched, machine)
+        return self._ended_us(launched, *self._on_clock(launched, machine))
+
+    def _ended_us(self, launched: Sequence[Launched], durations: Sequence[Floats], met: Sequence[Meeting]) -> float:
         ends = joint_ends_us([item.program for item in launched], durations, met)
         step = max(float(end.max(initial=0.0)) for end in ends)
         return step + max(rank.more_us(item, end) for rank, item, end in zip(self._ranks, launched, ends, strict=True))

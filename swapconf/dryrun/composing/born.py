@@ -16,7 +16,7 @@ from swapconf.dryrun.composing.counterparts import Counterparts
 from swapconf.dryrun.composing.passes import NONE
 from swapconf.dryrun.composing.reason import CannotCompose
 from swapconf.dryrun.growing.events import Launched
-from swapconf.dryrun.growing.references import Used
+from swapconf.dryrun.growing.references import Used, twins
 from swapconf.dryrun.growing.steps import START
 from swapconf.trace.blocks import offsets, ranges
 from swapconf.words.phrases import phrase
@@ -97,13 +97,7 @@ class Born:
         """[tasks of the run] the same of another micro-batch, NONE where there is none."""
         steps = self.made.steps
         twin_of = np.array([self.places.twin(place) for place in range(steps.length)], dtype=np.int64)
-        step, place = np.divmod(steps.place, steps.length)
-        twin = np.where(steps.place >= 0, twin_of[place], NONE)
-        where = np.where(twin >= 0, step * steps.length + twin, 0)
-        task = np.searchsorted(steps.place, where) + steps.rank
-        known = (twin >= 0) & (task < len(steps.place))
-        known &= steps.place[np.where(known, task, 0)] == where
-        found: list[int] = np.where(known, task, NONE).tolist()
+        found: list[int] = twins(steps, twin_of).tolist()
         return found
 
     def _instance(self, task: int, place: int, row: int, *, is_shared: bool) -> int:

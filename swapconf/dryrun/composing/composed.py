@@ -103,7 +103,11 @@ def _composed(stage: Stage, alike: Sequence[Source], count: int) -> Composed:
     full = [source for source in alike if [row.length for row in source.stage.rows] == wanted]
     if full:
         best = min(full, key=lambda source: _distance(source, stage, count))
-        found = placed(_numbered(_rearranged(best, stage, count), best, stage), _run(best))
+        found = _rearranged(best, stage, count)
+        first = stage.rows[0].first
+        if best.stage.rows[0].first != first:
+            found = _numbered(found, best, first)
+        found = placed(found, _run(best))
         return _in_place(found, (best,), stage, count)
     small, big, row = _pair(alike, wanted, stage, count)
     one, two = (_part(source, row, wanted, stage, count) for source in (small, big))
@@ -115,7 +119,7 @@ def _composed(stage: Stage, alike: Sequence[Source], count: int) -> Composed:
 
 def _part(source: Source, row: int, wanted: Sequence[int], stage: Stage, count: int) -> Run:
     """A source with the micro-batches of the stage, of whose rows one is to grow."""
-    found = _local(_rearranged(source, stage, count), source)
+    found = _numbered(_rearranged(source, stage, count), source, 0)
     return Run(
         trace=placed(found, _run(source)),
         kept=_kept(source, row, wanted),
@@ -179,27 +183,13 @@ def _numbering(whole_: Sequence[int]) -> Numbering:
     return Numbering(whole=whole_, first=0, size=0, stride=1)
 
 
-def _local(trace: Trace, source: Source) -> Trace:
-    """With the layers of the stage counted from 0."""
+def _numbered(trace: Trace, source: Source, start: int) -> Trace:
+    """With the layers of the stage counted from ``start``."""
     rows = source.stage.rows
     first, count = rows[0].first, sum(row.length for row in rows)
     total = source.stage.study.config.model.num_layers or 0
-    whole_ = [index - first if first <= index < first + count else _ELSEWHERE + index for index in range(total)]
-    return grown(steps(trace), (), _numbering(whole_), 0, {})
-
-
-def _numbered(trace: Trace, source: Source, stage: Stage) -> Trace:
-    """With the layers of the stage as its layout counts them."""
-    mine, other = source.stage.rows, stage.rows
-    first, count = mine[0].first, sum(row.length for row in mine)
-    total = source.stage.study.config.model.num_layers or 0
-    if first == other[0].first:
-        return trace
-    whole_ = [
-        other[0].first + index - first if first <= index < first + count else _ELSEWHERE + index
-        for index in range(total)
-    ]
-    return grown(steps(trace), (), _numbering(whole_), 0, {})
+    layers = [start + index - first if first <= index < first + count else _ELSEWHERE + index for index in range(total)]
+    return grown(steps(trace), (), _numbering(layers), 0, {})
 
 
 def _kept(source: Source, row: int, wanted: Sequence[int]) -> list[int]:

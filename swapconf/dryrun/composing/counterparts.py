@@ -28,6 +28,7 @@ class Counterparts:
         self._number, self._round = made.passes.number.tolist(), made.passes.round.tolist()
         self._new_round, self._new_number = made.round.tolist(), made.number.tolist()
         self._source = made.source.tolist()
+        self._keys = place_keys(made.steps)
         self._launch, self._old = self._index([*range(len(self._number))], self._round)
         _, self._new = self._index(self._source, self._new_round)
         self._where: dict[tuple[int, int], int] = {}
@@ -42,8 +43,6 @@ class Counterparts:
 
     def _index(self, source: list[int], rounds: list[int]) -> tuple[list[_Launch], dict[tuple[int, _Launch], int]]:
         """[places] what each is in its round; and where that is, by round."""
-        if not hasattr(self, "_keys"):
-            self._keys = place_keys(self.made.steps)
         sides = self.made.is_backward.tolist()
         before: defaultdict[Hashable, int] = defaultdict(int)
         launches, where = [], {}

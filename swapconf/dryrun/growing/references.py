@@ -43,17 +43,17 @@ def references(steps: Steps, unrolled: Unrolled, ids: Sequence[tuple[int, ...]])
     known = np.array([item for group in ids for item in group], dtype=np.int64)
     row = np.searchsorted(steps.trace.blocks.start, known)
     owner = np.repeat(np.arange(len(ids)), np.diff(borders))
-    twin = _twins(steps, unrolled)[owner]
+    twin = twins(steps, unrolled.twin)[owner]
     other = borders[np.maximum(twin, 0)] + np.arange(len(row)) - borders[owner]
     inside = (twin >= 0) & (other < borders[np.maximum(twin, 0) + 1])
     shared = inside & (row[np.where(inside, other, 0)] == row)
     return References(row=row, borders=borders, shared=shared)
 
 
-def _twins(steps: Steps, unrolled: Unrolled) -> Ints:
-    """[tasks] the same task at the twin of its place, NONE where there is none."""
+def twins(steps: Steps, twin_of: Ints) -> Ints:
+    """[tasks] the same task at the twin of its place, NONE where there is none. ``twin_of``: [places]."""
     step, place = np.divmod(steps.place, steps.length)
-    twin = np.where(steps.place >= 0, unrolled.twin[place], NONE)
+    twin = np.where(steps.place >= 0, twin_of[place], NONE)
     where = np.where(twin >= 0, step * steps.length + twin, 0)
     task = np.searchsorted(steps.place, where) + steps.rank
     known = (twin >= 0) & (task < len(steps.place))

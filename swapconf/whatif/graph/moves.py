@@ -194,16 +194,14 @@ class Moves:
 
     def _given_with(self, reader: int, readers: Sequence[int]) -> list[int]:
         """What reads a value as one: MindSpore hands it to the call of a recomputed cell, which is one reader."""
-        kernel = self._kernel(reader)
-        root = self.asked.around(kernel) if kernel >= 0 else NO_CELL
-        if root == NO_CELL:
-            return [reader]
-        layer = self.asked.prepared.baseline.layer_of(kernel)
-        return [one for one in readers if self._is_in(one, root, layer)]
+        call = self._call(reader)
+        return [reader] if call is None else [one for one in readers if self._call(one) == call]
 
-    def _is_in(self, node: int, root: int, layer: str) -> bool:
-        kernel, asked = self._kernel(node), self.asked
-        return kernel >= 0 and asked.around(kernel) == root and asked.prepared.baseline.layer_of(kernel) == layer
+    def _call(self, node: int) -> tuple[str, int] | None:
+        """The layer and the recomputed cell in which a node stands."""
+        kernel = self._kernel(node)
+        cell = self.asked.around(kernel) if kernel >= 0 else NO_CELL
+        return None if cell == NO_CELL else (self.asked.prepared.baseline.layer_of(kernel), cell)
 
     def _kernel(self, node: int) -> int:
         return self.asked.run.kernel_of.get(node, -1)

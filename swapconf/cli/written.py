@@ -1,0 +1,53 @@
+"""PLAN -> YAML: what was planned as text of the YAML, shown and written; shared by the commands that plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from swapconf.cli.common import say
+from swapconf.words.phrases import phrase
+
+if TYPE_CHECKING:
+    from swapconf.plan.confirmed import ConfirmedRank
+
+
+@dataclass(frozen=True, kw_only=True)
+class Written:
+    """The YAML ``before`` and ``after`` a plan; after it "" where it cannot be rewritten, and ``why_not`` tells.
+    ``confirmed``: by rank, where there were true runs of it."""
+
+    before: str
+    after: str
+    why_not: str = ""
+    confirmed: tuple[ConfirmedRank, ...] = ()
+
+    @property
+    def is_refuted(self) -> bool:
+        """Whether a true run needs more than is allowed."""
+        return not all(rank.fits for rank in self.confirmed)
+
+
+def print_difference(file: str, made: Written) -> None:
+    from swapconf.cli import fixing
+
+    if made.after:
+        fixing.print_difference(file, made.before, made.after)
+
+
+def print_confirmed(made: Written) -> None:
+    from swapconf.cli.tables import print_rows
+    from swapconf.report import plan_text
+
+    if made.confirmed:
+        say(phrase("confirmed by dry runs of all stages:"))
+        print_rows(*plan_text.confirmation(made.confirmed))
+
+
+def write(file: str, made: Written) -> None:
+    """Nothing where the file says it already, or cannot be rewritten."""
+    from swapconf.cli.fixing import write_text
+
+    if made.after and made.after != made.before:
+        write_text(file, made.after)
+        say(phrase("written: {file}", file=file), err=True)
