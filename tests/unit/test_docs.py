@@ -13,7 +13,7 @@ import build_rule_docs
 import pytest
 import yaml
 
-from swapconf.plan import planned
+from swapconf.plan import keys, planned
 from swapconf.plan.planned import plan, to_ask
 from swapconf.study.study import study_file
 from swapconf.upstream.facts import Versions
@@ -138,7 +138,7 @@ def search_once(words: Sequence[str], monkeypatch: pytest.MonkeyPatch) -> None:
             SEARCHED[asked] = plan(*given, **named)
         return SEARCHED[asked]
 
-    monkeypatch.setattr(planned, "plan", once)
+    monkeypatch.setattr(keys, "plan", once)  # where it is asked; a module that is imported meanwhile would keep it
 
 
 def test_both_readmes_show_the_same() -> None:
