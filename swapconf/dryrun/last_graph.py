@@ -29,7 +29,8 @@ from swapconf.words.units import GIB, MIB, show_bytes
 # what else MindSpore is asked for by variables that begin like these, would change what it prints
 VARIABLES = ("MS_DEV_DUMP_IR", "MS_DEV_SAVE_GRAPHS")
 # the pass that chooses what is fused, and the last one that prints fused kernels as graphs of operators
-_FIRST_FUSED, _LAST_FUSED = "stage1_cluster_4_graph_kernel_cluster", "stage7_postprocess_7_add_attr"
+# (the first is the sixth of its stage in 2.7.2, the fifth from 2.9.0 on)
+_FIRST_FUSED, _LAST_FUSED = "graph_kernel_cluster", "stage7_postprocess_7_add_attr"
 # Six times the text of the graph is printed (of 329 runs at most 5.95 times; it has at most 1 GiB), and of that text at
 # most 3.3 MiB were for each call of a layer, what is outside of layers included; no run needed half of the bound.
 _PRINTED, _CALL_BYTES, _REST_BYTES, _MOST_BYTES = 6, 4 * MIB, 16 * MIB, GIB

@@ -16,7 +16,7 @@ from swapconf.words.phrases import phrase
 
 UNFUSED_LEVEL = "O0"  # of jit_level, where each kernel is one primitive
 # The first and the last MindSpore whose printed graphs were read: trace/launch_graph_text.py and fused_kernels_text.py
-# read those of 2.7.2, 2.9.0 and 2.10.0, in one form and behind passes of the same names, at O0 and O1.
+# read those of 2.7.2, 2.9.0 and 2.10.0, in one form, at O0 and O1.
 GRAPH_KEPT = "2.7.1", "2.10.0"
 _SURE, _UNSURE = 0.01, 0.25
 

@@ -23,6 +23,11 @@ from swapconf.whatif.underflow import underflows
 from swapconf.whatif.weight_copies import WeightCopies
 
 
+# MindSpore 2.7 makes the zeros into which the gradient of TopkExt scatters from its input, and leaves that the input
+# itself where all others read the copy (measured: the routers of Qwen3 with 2.7.2); 2.9 makes them of a shape alone
+_READ_NO_VALUE = ("ZerosLikeExt",)
+
+
 @dataclass(frozen=True, kw_only=True)
 class LaunchPlan:
     """What a strategy has launched, and where: the kernels of the baseline with those that run again, and copies."""
@@ -44,7 +49,7 @@ def schedule(prepared: PlacedBaseline, strategy: Strategy, slack: Slack | None =
     program, sites = rerun.program, rerun.marks.sites
     actions = replace(rerun.marks.actions, prefetch=prefetches(sites, strategy, rerun.marks.actions.again))
     reach, alike = actions.prefetch[program.site], actions.moved_alike[program.site]  # -1 where there is no site
-    moving = (reach >= 0) & ~rerun.staying
+    moving = (reach >= 0) & ~rerun.staying & ~np.isin(baseline.kernels.primitives, _READ_NO_VALUE)[program.reader]
     unread = _unread(baseline, rerun.unread, actions)
     windows = swap(baseline, program, moving, reach, sites.of_moved, unread, slack, rerun.upfront, alike)
     barred_at = prepared.barriers if strategy.swap_on else ()
