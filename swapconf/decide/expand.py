@@ -10,7 +10,7 @@ from collections.abc import Mapping, Set
 from typing import NamedTuple, TypeAlias
 
 from swapconf.config.config import Config
-from swapconf.decide.lazy_inline import lazily_inlined
+from swapconf.decide.lazy_inline import RUNS_ALONE, lazily_inlined, makes_several
 from swapconf.decide.patterns import primitives_below
 from swapconf.decide.requests import Requests
 from swapconf.decide.strategy import (
@@ -78,6 +78,7 @@ class Decider:
     def __init__(self, config: Config, versions: Versions, known: Plans | None = None) -> None:
         self.recompute_options = recompute_options(config)
         self._consumer_voids = versions.fact("recomputed_consumer_voids_swap")
+        self._runs_alone = versions.fact(RUNS_ALONE)
         self._version = f"MindSpore {versions.mindspore}"
         self._plans: Plans = {} if known is None else known
 
@@ -85,7 +86,12 @@ class Decider:
         key = template, asked
         if key not in self._plans:
             self._plans[key] = decide(
-                template, asked, bool(self._consumer_voids.value), self._version, self._consumer_voids.source
+                template,
+                asked,
+                bool(self._consumer_voids.value),
+                self._version,
+                self._consumer_voids.source,
+                runs_alone=bool(self._runs_alone.value),
             )
         return self._plans[key]
 
@@ -102,14 +108,22 @@ def recompute_options(config: Config) -> dict[str, bool]:
 
 
 def decide(
-    template: LayerTemplate, asked: tuple[Request, ...], consumer_voids: bool, version: str, source: str = ""
+    template: LayerTemplate,
+    asked: tuple[Request, ...],
+    consumer_voids: bool,
+    version: str,
+    source: str = "",
+    *,
+    runs_alone: bool = True,
 ) -> LayerPlan:
     """The plan of one layer from the requests made there, in their order of application.
 
     ``consumer_voids``: rule R2 as documented (a recomputed consumer voids the swap) or as measured (it does not), in
-    ``version``; ``source``: where that is known from.
+    ``version``; ``source``: where that is known from. ``runs_alone``: flash attention and norms run again where they
+    are selected by themselves.
     """
-    told, asked = asked, tuple(request for request in asked if not request.is_dropped)
+    nothing = {} if runs_alone else _for_nothing(asked, template, version)
+    told, asked = asked, tuple(item for item in asked if not item.is_dropped and item not in nothing)
     if not template.operators:
         return LayerPlan({}, tuple(_dropped(request) or _unseen(request, asked) for request in told))
     recomputed, rule = _recomputed(template, asked), _ConsumerRule(consumer_voids, version, source)
@@ -132,7 +146,8 @@ def decide(
             if reason is not None:
                 decisions[path] = Decision(Keep(), reason, decision.requested)
     outcomes = tuple(
-        _dropped(request) or _outcome(request, template, decisions, recomputed, wanted) for request in told
+        _dropped(request) or nothing.get(request) or _outcome(request, template, decisions, recomputed, wanted)
+        for request in told
     )
     comm = {
         request.operator: request.kind == "select_comm_recompute"
@@ -287,6 +302,16 @@ def _cause(root: str, by_model: bool) -> str:
 
 def _dropped(request: Request) -> RequestOutcome | None:
     return RequestOutcome(request, (), _DROPPED) if request.is_dropped else None
+
+
+def _for_nothing(asked: tuple[Request, ...], template: LayerTemplate, version: str) -> dict[Request, RequestOutcome]:
+    """What selects a primitive of several outputs that is not run again by itself: it gets no flag."""
+    text = phrase("{version} does not run it again by itself; select the cell around it", version=version)
+    return {
+        request: RequestOutcome(request, (), Reason(RECOMPUTE_VOID, text))
+        for request in asked
+        if request.kind == "select_recompute" and not request.is_dropped and makes_several(request.operator, template)
+    }
 
 
 def _outcome(

@@ -17,6 +17,7 @@ from swapconf.upstream.facts import Versions
 from swapconf.upstream.primitives import MAKE_SEVERAL, plain
 
 FACT = "lazy_inline_off_without_pipeline"
+RUNS_ALONE = "runs_flash_attention_and_norms_again_alone"
 
 
 def lazily_inlined(config: Config, versions: Versions) -> bool:
@@ -51,3 +52,9 @@ def recomputes_nothing(operator: str, template: LayerTemplate) -> bool:
         if primitive.saved is not False and not primitive.preset_recompute
     }
     return bool(saved) and saved <= outputs_left(operator, template)
+
+
+def makes_several(operator: str, template: LayerTemplate) -> bool:
+    """Whether it is a single primitive of several outputs: flash attention, a norm."""
+    found = template.by_path.get(operator)
+    return found is not None and found.kind == "primitive" and plain(found.type) in MAKE_SEVERAL

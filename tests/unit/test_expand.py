@@ -25,6 +25,7 @@ from swapconf.decide.strategy import Recompute as Recomputed
 from swapconf.models.network import LayerTemplate, Network, Operator
 from swapconf.upstream.facts import Versions
 from swapconf.words.findings import Origin
+from tests.helpers import AS_WRITTEN, ROOT, study_of
 from tests.unit.networks import ROUTED, TOY, config, network, primitive
 
 FLASH = "attention.flash_attention.flash_attention"
@@ -328,3 +329,28 @@ def test_layers_of_which_one_operator_differs_have_plans_of_their_own() -> None:
     assert mixed.templates == (TOY, other)
     first, second = expand(config(2), mixed, DOCUMENTED).layers
     assert first.plan.decisions.keys() != second.plan.decisions.keys()
+
+
+@pytest.mark.parametrize("mindspore", ["2.7.2", "2.9.0"])
+def test_flash_attention_and_norms_are_selected_by_themselves_for_nothing_with_mindspore_2_7(mindspore: str) -> None:
+    alone, around = r"self_attention\.core_attention\.flash_attention", "input_layernorm"
+    recompute = f"{{recompute: False, select_recompute: {{{alone}: [0, 1], {around}: [1]}}}}"
+    study = study_of(
+        ROOT / "configs" / "small" / "qwen3_default_swap.yaml",
+        "swap_config.layer_swap=[{backward_prefetch: 1, layers: [0]}]",
+        f"recompute_config={recompute}",
+        versions=Versions(mindspore=mindspore, mindformers="1.8.0"),
+        settings=AS_WRITTEN,
+    )
+    told = [finding.message for finding in study.findings if finding.rule == "recompute-nothing"]
+    first, second = study.strategy.layers[:2]
+    path = alone.replace("\\", "")
+    if mindspore == "2.9.0":
+        assert not told
+        assert first.plan.actions()[path] == Recomputed(path)
+    else:
+        (message,) = told
+        assert path in message
+        assert isinstance(first.plan.actions()[path], Swap), "no flag is in the way of the swap"
+        assert second.plan.actions()[path] == Keep()
+    assert second.plan.actions()["input_layernorm.norm"] == Recomputed("input_layernorm")

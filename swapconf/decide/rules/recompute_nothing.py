@@ -5,16 +5,16 @@ operators. On the legacy Llama the built-in patterns of ``select_recompute: True
 owns the saved tensor (measured: no extra kernel, peak unchanged), while the log says "Set select recompute"; so it is
 with an activation that is a cell of its own before a reshape, such as ``feed_forward\.w1\.activation`` or a fused
 ``mlp\.activation_func``. So it is, too, with flash attention or a norm by itself where the model is compiled without
-lazy inline: one stage, no gradient accumulation, no swap.
+lazy inline: one stage, no gradient accumulation, no swap; with MindSpore 2.7 in any case, and they get no flag then.
 
 Fails on Llama: ``select_recompute: True``. Passes: ``{'feed_forward\.mul': True, 'feed_forward\.w2\.reshape': True}``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-from swapconf.decide.lazy_inline import lazily_inlined, recomputes_nothing
+from swapconf.decide.lazy_inline import RUNS_ALONE, lazily_inlined, makes_several, recomputes_nothing
 from swapconf.decide.patterns import primitives_below
 from swapconf.decide.requests import operators
 from swapconf.decide.rules.case import Case, finding
@@ -27,7 +27,10 @@ RULE = "recompute-nothing"
 
 
 def check(case: Case) -> Iterator[Finding]:
-    yield from _without_lazy_inline(case)
+    if case.versions.fact(RUNS_ALONE).value:
+        yield from _without_lazy_inline(case)
+    else:
+        yield from _alone(case)
     by_origin: dict[Origin, list[bool]] = {}
     names: dict[Origin, dict[str, None]] = {}
     chosen: dict[LayerTemplate, set[str]] = {}  # by all entries together, so that their number counts once
@@ -62,25 +65,37 @@ def check(case: Case) -> Iterator[Finding]:
 def _without_lazy_inline(case: Case) -> Iterator[Finding]:
     if lazily_inlined(case.config, case.versions):
         return
+    for origin, operators_named in _selected(case, recomputes_nothing):
+        cause = phrase(
+            "recomputes nothing: with one stage and no gradient accumulation mindformers turns lazy inline "
+            "off, and MindSpore does not run {operators} again then, nor within a recomputed cell around it",
+            operators=operators_named,
+        )
+        remedy = phrase("select the cell around it instead, or raise gradient_accumulation_steps")
+        yield finding(RULE, Severity.WARNING, origin, cause, remedy)
+
+
+def _alone(case: Case) -> Iterator[Finding]:
+    for origin, operators_named in _selected(case, makes_several):
+        cause = phrase(
+            "recomputes nothing: MindSpore {version} does not run {operators} again by itself",
+            version=case.versions.mindspore,
+            operators=operators_named,
+        )
+        yield finding(RULE, Severity.WARNING, origin, cause, phrase("select the cell around it instead"))
+
+
+def _selected(case: Case, of: Callable[[str, LayerTemplate], bool]) -> Iterator[tuple[Origin, str]]:
+    """The entries that select such operators, with these."""
     for entry in case.config.recompute.select:
         found = {
-            path: template
+            path: None
             for template in case.templates_at(entry.layers)
             for path in operators(entry.pattern, template)
-            if recomputes_nothing(path, template)
+            if of(path, template)
         }
         if found:
-            yield finding(
-                RULE,
-                Severity.WARNING,
-                entry.origin,
-                phrase(
-                    "recomputes nothing: with one stage and no gradient accumulation mindformers turns lazy inline "
-                    "off, and MindSpore does not run {operators} again then, nor within a recomputed cell around it",
-                    operators=", ".join(f"'{path}'" for path in found),
-                ),
-                phrase("select the cell around it instead, or raise gradient_accumulation_steps"),
-            )
+            yield entry.origin, ", ".join(f"'{path}'" for path in found)
 
 
 def _chosen(case: Case, template: LayerTemplate) -> set[str]:

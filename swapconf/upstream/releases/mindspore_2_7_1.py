@@ -17,6 +17,14 @@ RELEASE = Release(
                 "multiplied with a table of 32 bits, and keeps these casts in layers that are recomputed"
             ),
         ),
+        "runs_flash_attention_and_norms_again_alone": FactValue(
+            value=False,
+            for_earlier=True,
+            source=phrase(
+                "in dry runs with 2.7.2 flash attention and a norm of Qwen3-MoE that select_recompute names by "
+                "themselves lose their scopes, and neither runs again"
+            ),
+        ),
         "recomputed_consumer_voids_swap": FactValue(
             value=False, source=phrase("in dry runs the tensor is moved, released and feeds the recomputed operator")
         ),

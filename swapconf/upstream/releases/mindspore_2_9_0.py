@@ -13,6 +13,9 @@ RELEASE = Release(
         "casts_for_products_stay": FactValue(
             value=False, source=phrase("in dry runs a product takes factors of two types, and nothing is cast for it")
         ),
+        "runs_flash_attention_and_norms_again_alone": FactValue(
+            value=True, source=phrase("in dry runs both run again, as the trace shows")
+        ),
         "recomputed_query_norm_crashes": FactValue(
             value=True,
             for_earlier=True,
