@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from swapconf.models.cells import ROUTER, ROUTER_DENSITY, ROUTER_SCALED
+from swapconf.models.cells import ROUTER, ROUTER_DENSITY, ROUTER_PRODUCT, ROUTER_SCALED
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.cell_primitives import CellPrimitives
@@ -66,7 +66,12 @@ def _of_density(baseline: Baseline, node: int, path: str, layer: CellPrimitives)
     as little recomputed (measured: Qwen3 MoE)."""
     cell, _, name = path.rpartition(".")
     density, scaled = layer.by_path.get(f"{cell}.{ROUTER_DENSITY}"), f"{cell}.{ROUTER_SCALED}"
-    if name != "mul" or scaled not in layer.by_path or density is None or density.preset_recompute is not False:
+    if (
+        name != ROUTER_PRODUCT
+        or scaled not in layer.by_path
+        or density is None
+        or density.preset_recompute is not False
+    ):
         return path
     views = [face for face in baseline.reads.face[baseline.rows_of(node)].tolist() if baseline.views[face]]
     below = [int(baseline.below[view]) for view in views]

@@ -12,13 +12,11 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from swapconf.models.cells import EXPERTS, KEY_AND_VALUE, ROTARY
+from swapconf.models.cells import EXPERTS, KEY_AND_VALUE, ROTARY, SECOND_TRANSPOSE, TRANSPOSE, TRANSPOSES
 from swapconf.models.network import Operator
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.baseline import Baseline
 
-_PLAIN, _BACK, _KEY = "transpose", "_back", "kv_"
-_ALL = tuple(key + _PLAIN + back for key in ("", _KEY) for back in ("", _BACK))
 _SPLIT, _KEY_OF_SPLIT = "SplitWithSize", 1
 _FLASH = "FlashAttentionScore"
 _FAR = 60  # nodes
@@ -46,8 +44,8 @@ def behind_experts(baseline: Baseline, node: int, path: str, known: Mapping[str,
     """The second Transpose of a network of experts, where the node reads what these make (mindformers 1.9.0,
     training_graph/transformer/moe/moe_layer.py); the first is in front of them."""
     cell, _, name = path.rpartition(".")
-    second = f"{cell}.{_PLAIN}2"
-    if name != _PLAIN or second not in known:
+    second = f"{cell}.{SECOND_TRANSPOSE}"
+    if name != TRANSPOSE or second not in known:
         return None
     faces = baseline.reads.face[baseline.rows_of(node)]
     cells = {
@@ -65,7 +63,8 @@ def _behind(operators: Iterable[Operator], cell: str, known: Mapping[str, Operat
 def one_of(baseline: Baseline, node: int, path: str, known: Mapping[str, Operator]) -> str:
     """``path``: of a Transpose, by its cell and type alone."""
     cell, _, name = path.rpartition(".")
-    if name != _PLAIN or not all((found := known.get(f"{cell}.{one}")) and found.executed for one in _ALL):
+    alike = TRANSPOSES.values()
+    if name != TRANSPOSE or not all((found := known.get(f"{cell}.{one}")) and found.executed for one in alike):
         return path
     kernels, is_back = baseline.kernels, False
     near, seen = [node], {node}
@@ -73,7 +72,7 @@ def one_of(baseline: Baseline, node: int, path: str, known: Mapping[str, Operato
         is_back |= ROTARY in kernels.cell[one]
         is_key = _is_key(baseline, one, kernels.cell[node])
         if is_key is not None:
-            return f"{cell}.{_KEY if is_key else ''}{_PLAIN}{_BACK if is_back else ''}"
+            return f"{cell}.{TRANSPOSES[is_key, is_back]}"
         faces = baseline.reads.face[baseline.rows_of(one)]
         for face in np.unique(faces[faces >= 0]).tolist():
             if face not in seen and kernels.passing[face] == kernels.passing[node] and len(near) < _FAR:
