@@ -8,19 +8,17 @@ from functools import cached_property
 from swapconf.trace.launch_graph import DEPEND, LOAD, NO_NODE, SAME_VALUE, STATE, TUPLE
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.graph.asked import NO_CELL, Asked, Part
-from swapconf.whatif.graph.cast_stays import stays
 from swapconf.whatif.graph.constants import Constants
 from swapconf.whatif.graph.doubled import second_view
-from swapconf.whatif.graph.first_inputs import FirstInputs
 from swapconf.whatif.graph.gates import Gates
-from swapconf.whatif.graph.given import given
+from swapconf.whatif.graph.given import FirstInputs, given
 from swapconf.whatif.graph.inner_states import InnerStates
 from swapconf.whatif.graph.moves import ADD, Moves
 from swapconf.whatif.graph.nodes import Nodes
 from swapconf.whatif.graph.slices import Slices
 from swapconf.whatif.graph.tables import Tables
 from swapconf.whatif.graph.ties import Ties
-from swapconf.whatif.graph.weights_cast import WeightsCast
+from swapconf.whatif.graph.weights_cast import WeightsCast, stays
 from swapconf.whatif.laid_out import ADD_AND_NORM, SUM
 
 _NORM = "RmsNorm"

@@ -19,8 +19,8 @@ from swapconf.trace.launch_order import repeats
 from swapconf.trace.trace import without_number
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.graph.calls import Call, Handed
-from swapconf.whatif.graph.chosen import can_be_fused, chosen
 from swapconf.whatif.graph.entries import entries
+from swapconf.whatif.graph.func_graphs import can_be_fused, chosen
 from swapconf.whatif.graph.learnt import learnt
 from swapconf.whatif.graph.nodes import COPY
 
