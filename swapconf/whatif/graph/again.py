@@ -1,4 +1,8 @@
-"""NODES to run again -> their copies in the backward pass, each reading copies, what was kept, or what came back."""
+"""NODES to run again -> their copies in the backward pass, each reading copies, what was kept, or what came back.
+
+Mirrors recompute (frontend/optimizer/irpass/recompute.cc): the primal of a recomputed cell is called in the backward
+pass once more (its K graph), and gradients read what that call makes.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +17,7 @@ from swapconf.whatif.graph.doubled import second_view
 from swapconf.whatif.graph.gates import Gates
 from swapconf.whatif.graph.given import FirstInputs, given
 from swapconf.whatif.graph.inner_states import InnerStates
-from swapconf.whatif.graph.moves import ADD, Moves
+from swapconf.whatif.graph.moves import ADD, MoveTos
 from swapconf.whatif.graph.nodes import Nodes
 from swapconf.whatif.graph.slices import Slices
 from swapconf.whatif.graph.tables import Tables
@@ -25,7 +29,7 @@ _NORM = "RmsNorm"
 
 
 @dataclass
-class Again:
+class RecomputedNodes:
     """What runs again.
 
     Attributes:
@@ -37,7 +41,7 @@ class Again:
     nodes: Nodes
     ties: Ties
     gates: Gates
-    moves: Moves
+    moves: MoveTos
     tables: Tables
     constants: Constants
     slices: Slices

@@ -2,6 +2,9 @@
 
 That of `Search`. What it does not explain in the baseline keeps its neighbours; what later passes capture stands at the
 end (measured with MindSpore 2.9.0).
+
+Mirrors the captures of a func graph: its free variables, as ``LiftingClone`` makes parameters of them
+(core/ir/func_graph_cloner.cc).
 """
 
 from __future__ import annotations

@@ -6,6 +6,8 @@ What is copied to the host is held until 3 N launches behind the copy, as in `sw
 longer than that is held as long. A view of a parameter has a block of its own where the backward pass is handed it, and
 none where it is handed what was copied to the host; so has one that a gradient turns (measured with MindSpore 2.9.0:
 weights of experts).
+
+Mirrors reference counts of the runtime, and the events between its streams.
 """
 
 from __future__ import annotations
@@ -71,7 +73,7 @@ class Lives:
 def lives(found: StrategyGraph, held: Mapping[Made, Hold] | None = None) -> Lives:
     """``held``: by block of the baseline until when it is held, although nothing reads it. Raises ValueError where
     nodes wait for one another in a circle."""
-    return _Launched(found).lives(held or {})
+    return _HeldBlocks(found).lives(held or {})
 
 
 def whole_bytes(baseline: Baseline, rows: Ints) -> Ints:
@@ -91,7 +93,7 @@ def _launches(clusters: Sequence[int]) -> tuple[Ints, Ints]:
     return first[launch], np.append(first[1:], len(number))[launch] - 1
 
 
-class _Launched:
+class _HeldBlocks:
     def __init__(self, found: StrategyGraph) -> None:
         self._found, self._nodes, self._run = found, found.nodes, found.run
         self._baseline = found.run.baseline

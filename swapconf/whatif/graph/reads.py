@@ -1,4 +1,7 @@
-"""KERNELS OF THE BACKWARD PASS -> what each reads under a strategy: what was kept, came back, or runs again."""
+"""KERNELS OF THE BACKWARD PASS -> what each reads under a strategy: what was kept, came back, or runs again.
+
+Mirrors whom recompute (frontend/optimizer/irpass/recompute.cc) lets read the K graph, and whom the primal.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ import numpy as np
 
 from swapconf.trace.launch_graph import ITEM, LOAD, NO_NODE, STATE, TUPLE
 from swapconf.upstream.primitives import VIEWS
-from swapconf.whatif.graph.again import Again
+from swapconf.whatif.graph.again import RecomputedNodes
 from swapconf.whatif.graph.asked import NO_CELL, Asked, Part
 from swapconf.whatif.graph.gradients import arrived, given_to
 from swapconf.whatif.graph.nodes import Nodes
@@ -59,10 +62,10 @@ class ForNothing:
 
 
 @dataclass
-class Reads:
+class BackwardReads:
     """``dropped``: by copy of a weight that is left out what it copied."""
 
-    again: Again
+    again: RecomputedNodes
     views: ViewParts
     dropped: dict[int, int] = field(default_factory=dict)
 

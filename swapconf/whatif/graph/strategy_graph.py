@@ -12,7 +12,7 @@ from swapconf.models.cells import EXPERTS, MLP
 from swapconf.trace.launch_graph import NO_NODE, TUPLE
 from swapconf.trace.launch_order import launched
 from swapconf.upstream.primitives import VIEWS
-from swapconf.whatif.graph.again import Again
+from swapconf.whatif.graph.again import RecomputedNodes
 from swapconf.whatif.graph.asked import NO_CELL, Asked
 from swapconf.whatif.graph.cell_states import CellStates
 from swapconf.whatif.graph.constants import Constants
@@ -21,11 +21,11 @@ from swapconf.whatif.graph.fused import fuse
 from swapconf.whatif.graph.gates import Gates
 from swapconf.whatif.graph.layer_states import LayerStates
 from swapconf.whatif.graph.literals import rows_of_literals
-from swapconf.whatif.graph.moves import Moves
+from swapconf.whatif.graph.moves import MoveTos
 from swapconf.whatif.graph.nodes import Nodes
 from swapconf.whatif.graph.output_weight import read_twice
 from swapconf.whatif.graph.prefetch import launched_with_copies
-from swapconf.whatif.graph.reads import Reads
+from swapconf.whatif.graph.reads import BackwardReads
 from swapconf.whatif.graph.returned import Returned, ReturnedByLayers
 from swapconf.whatif.graph.run_graph import RunGraph
 from swapconf.whatif.graph.saved import Saved
@@ -48,7 +48,7 @@ class StrategyGraph:
         copies: By node the kernel of which it is a copy: one that runs again, or a table of some layers' own.
         again: Nodes that run again.
         out, back: By node the window of a copy to the host, and of one to the device.
-        sums, norms, adds: See `Moves` and `Again`.
+        sums, norms, adds: See `MoveTos` and `RecomputedNodes`.
         weights: By node of a copy of a weight the row of that in the baseline.
         constants: Rows of constants that lie on the device once more.
     """
@@ -86,11 +86,11 @@ class _Building:
         self._tables = Tables(asked, self._nodes)
         self._gates = Gates(asked, self._nodes)
         self._views = ViewParts(asked, self._nodes)
-        self._moves = Moves(asked, self._nodes, self._ties, self._tables.made, self._views)
+        self._moves = MoveTos(asked, self._nodes, self._ties, self._tables.made, self._views)
         self._constants = Constants(asked, self._nodes, self._tables, self._ties, self._gates)
         self._slices = Slices(asked, self._nodes, self._ties)
         self._doubled = doubled(asked)
-        self._again = Again(
+        self._again = RecomputedNodes(
             asked,
             self._nodes,
             self._ties,
@@ -101,7 +101,7 @@ class _Building:
             self._slices,
             self._doubled,
         )
-        self._reads = Reads(self._again, self._views)
+        self._reads = BackwardReads(self._again, self._views)
 
     def graph(self) -> StrategyGraph:
         self._tables.part()

@@ -1,4 +1,8 @@
-"""What some users have for themselves although all share it in the baseline, such as tables of a rotary embedding."""
+"""What some users have for themselves although all share it in the baseline, such as tables of a rotary embedding.
+
+Mirrors CSE (frontend/optimizer/cse.cc): nodes of equal primitive, attributes and inputs are one, and the flags of
+recompute and offload are attributes.
+"""
 
 from __future__ import annotations
 

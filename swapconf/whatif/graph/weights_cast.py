@@ -1,5 +1,8 @@
 """CASTS that a strategy parts from what they were one with -> the copies of weights that the forward pass leaves for
-them, and whether that of a reader runs again."""
+them, and whether that of a reader runs again.
+
+Mirrors CSE (frontend/optimizer/cse.cc): flagged otherwise, equal casts are several.
+"""
 
 from __future__ import annotations
 
