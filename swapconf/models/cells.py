@@ -38,17 +38,9 @@ PREDICTED_LAYER = "transformer_layer"  # the decoder layer in a layer for multi-
 OUTPUT_LAYER = "output_layer"
 FINAL_NORM = "final_layernorm"
 
-# Ends of the classes whose ``construct`` returns a tuple; the last two are those of layers.
-RETURN_TUPLES = (
-    "ParallelLinear",
-    "SelfAttention",
-    "MLP",
-    "MLPInterleaved",
-    "MoELayer",
-    "Router",
-    "TransformerLayer",
-    "PredictionLayer",
-)
+LAYER_CLASSES = ("TransformerLayer", "PredictionLayer")  # ends of the names of classes
+# Ends of the classes whose ``construct`` returns a tuple.
+RETURN_TUPLES = ("ParallelLinear", "SelfAttention", "MLP", "MLPInterleaved", "MoELayer", "Router", *LAYER_CLASSES)
 
 NORM = "norm"  # stands in the names of norms, of legacy models, too
 

@@ -1,13 +1,11 @@
 """STRATEGY GRAPH -> LIVES: from which launch to which each block is held.
 
-A block is held from the launch of its kernel to that of its last reader. What another stream reads is held until the
-main stream waits for that one (see `streams.released`); it also waits before each Send for what that stream did before.
-What is copied to the host is held until 3 N launches behind the copy, as in `swap.freed`. What the baseline holds
-longer than that is held as long. A view of a parameter has a block of its own where the backward pass is handed it, and
-none where it is handed what was copied to the host; so has one that a gradient turns (measured with MindSpore 2.9.0:
-weights of experts).
-
-Mirrors reference counts of the runtime, and the events between its streams.
+A block is held from the launch of its kernel to that of its last reader, as the runtime counts. What another stream
+reads is held until the main stream waits for that one (see `streams.released`); it also waits before each Send for what
+that stream did before. What is copied to the host is held until 3 N launches behind the copy, as in `swap.freed`. What
+the baseline holds longer than that is held as long. A view of a parameter has a block of its own where the backward
+pass is handed it, and none where it is handed what was copied to the host; so has one that a gradient turns (measured
+with MindSpore 2.9.0: weights of experts).
 """
 
 from __future__ import annotations

@@ -1,12 +1,10 @@
 """BASELINE + LAUNCH GRAPH -> RUN GRAPH: which node each kernel is, and what the backward pass sees through what.
 
-With lazy inline MindSpore compiles the forward and the backward pass of a micro-batch once and calls them. Inlined,
-each call waits for the one before: a copy of a constant (``TensorMove``) that waits for it is its *barrier*, and every
-value that is handed to a call is tied to that by a ``Depend``. What a forward pass hands on stands in one tuple, the
-*saved* values. Without lazy inline there are neither barriers nor such tuples: gradients read the forward pass itself.
-
-Mirrors what the inlining of calls leaves of func graphs: one each for the forward and the backward pass (backend,
-``process_call_inline``).
+With lazy inline MindSpore compiles the forward and the backward pass of a micro-batch once, each a func graph, and
+calls them. Inlined (``process_call_inline``), each call waits for the one before: a copy of a constant (``TensorMove``)
+that waits for it is its *barrier*, and every value that is handed to a call is tied to that by a ``Depend``. What a
+forward pass hands on stands in one tuple, the *saved* values. Without lazy inline there are neither barriers nor such
+tuples: gradients read the forward pass itself.
 """
 
 from __future__ import annotations
