@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from swapconf.trace.launch_graph import DEPEND, LOAD, NO_NODE, SAME_VALUE, STATE, TUPLE
+from swapconf.trace.launch_graph import DEPEND, LOAD, NO_NODE, SAME_VALUE, STATE
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.graph.asked import NO_CELL, Asked, Part
 from swapconf.whatif.graph.constants import Constants
@@ -240,12 +240,6 @@ class RecomputedNodes:
 
     def _constant(self, value: int, kernel: int, barrier: int, part: Part) -> tuple[int, bool]:
         primitive = self.nodes.primitive[value]
-        if primitive == TUPLE:
-            inner = [
-                self._seen(one, kernel, barrier, part) if one != NO_NODE else (NO_NODE, False)
-                for one in self.nodes.inputs[value]
-            ]
-            return self.nodes.add(TUPLE, [seen for seen, _ in inner]), any(is_copy for _, is_copy in inner)
         if primitive == STATE:
             return NO_NODE, False
         if primitive == DEPEND:

@@ -50,13 +50,7 @@ class Captures:
         handed = self.run.handed[saved]
         call, number = self.run.calls[saved], self.run.graph.forward_unique
         search = Search(
-            self.nodes,
-            call,
-            number=number,
-            value=self._value,
-            apart=handed.apart,
-            given=self.late.given,
-            unmet=self.late.tables_given,
+            self.nodes, call, number=number, value=self._value, given=self.late.given, unmet=self.late.tables_given
         )
         rank = {made: turn for turn, made in enumerate(search.met().captured)}
         made = {entry: self._made(entry, handed) for entry in held[1:]}

@@ -196,14 +196,10 @@ class _Building:
                 self._nodes.read_instead(user, {copy: NO_NODE if is_tuple else load})
 
     def _read(self, node: int, kernel: int) -> None:
-        """Let a kernel of the backward pass, or a tuple that it reads, read what the strategy has for it."""
+        """Let a kernel of the backward pass read what the strategy has for it."""
         inputs = self._nodes.inputs[node]
         for place, given in enumerate(list(inputs)):
-            if given == NO_NODE or given >= self._nodes.count:
-                continue
-            if self._nodes.primitive[given] == TUPLE and given not in self._run.saved:
-                self._read(given, kernel)
-            else:
+            if given != NO_NODE and given < self._nodes.count:
                 inputs[place] = self._reads.seen(given, kernel)
 
     def _gate_sum(self, node: int) -> None:
