@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import tarfile
 from atexit import register
@@ -31,6 +32,7 @@ from swapconf.upstream.facts import Versions
 ROOT = Path(__file__).parents[1]
 EXAMPLE = ROOT / "configs" / "llama2_7b" / "example1_default_swap.yaml"
 TRACES = ROOT / "tests" / "traces"
+ARCHIVE = "trace.tar.xz"
 NAMES = sorted(folder.name for folder in TRACES.iterdir() if (folder / "memory_block.csv").exists())
 CORPUS = Path(os.environ["SWAPCONF_CORPUS"]) if os.environ.get("SWAPCONF_CORPUS") else None
 RECORDED_WITH = Versions(mindspore="2.9.0", mindformers="1.9.0")  # the traces of this repository
@@ -40,21 +42,31 @@ AS_WRITTEN = Settings(apply=dropped.KEYS)  # how random strategies were recorded
 @cache
 def golden(name: str | Path) -> Trace:
     """A trace, by its name in tests/traces or its folder."""
-    return trace_folder.read(TRACES / name, rank=0)
+    folder = TRACES / name
+    return packed(folder) if (folder / ARCHIVE).exists() else trace_folder.read(folder, rank=0)
 
 
 @cache
 def packed(folder: Path) -> Trace:
-    """A trace that is kept in a ``trace.tar.xz``; in a folder, as its launch graph is read when it is asked for."""
+    """A trace that is kept in an archive; in a folder, as its launch graph is read when it is asked for."""
+    return trace_folder.read(unpacked(folder), rank=0)
+
+
+@cache
+def unpacked(folder: Path) -> Path:
+    """All files of a trace that is kept in an archive, and what stands beside that."""
     place = Path(mkdtemp(dir=scratch("packed")))
-    with tarfile.open(folder / "trace.tar.xz") as files:
+    for file in folder.iterdir():
+        if file.name != ARCHIVE:
+            shutil.copy(file, place)
+    with tarfile.open(folder / ARCHIVE) as files:
         for member in files.getmembers():  # Python 3.11.3 and older have no filter for all of them at once
             content = files.extractfile(member)
             assert content is not None, f"{member.name} is no file"
             data = content.read()
             assert not re.search(rb"File:/", data), f"{folder}: {member.name} tells the folders of a machine"
             (place / Path(member.name).name).write_bytes(data)
-    return trace_folder.read(place, rank=0)
+    return place
 
 
 @cache

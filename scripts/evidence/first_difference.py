@@ -4,12 +4,12 @@
     python scripts/evidence/first_difference.py BASELINE STRATEGY.yaml RUN [--set A.B=VALUE] [--graph FILE.ir]
 
 BASELINE and RUN are folders that `swapconf dryrun --keep` left: of the run without swap and recompute, with its graph,
-and of the run of STRATEGY.yaml. Told are the last launches that both have, the first that differ, and what these read
-on both sides: who made it, as which launch, and what a Depend waits for. Views are left aside, as in the tests; of what
-runs again and of copies the name in the true run has another number. What the true run read is told by its
-tensors, without what it waited for; --graph tells that, too: MindSpore's last graph of that run, which it prints with
-MS_DEV_SAVE_GRAPHS=1 MS_DEV_SAVE_GRAPHS_PATH=DIR MS_DEV_DUMP_IR_PASSES=graph_build (not with fused kernels, of which
-the operators are told).
+and of the run of STRATEGY.yaml. Told are the primitives of which one side has more, the last launches that both have,
+the first that differ, and what these read on both sides: who made it, as which launch, and what a Depend waits for.
+Views are left aside, as in the tests; of what runs again and of copies the name in the true run has another number.
+What the true run read is told by its tensors, without what it waited for; --graph tells that, too: MindSpore's last
+graph of that run, which it prints with MS_DEV_SAVE_GRAPHS=1 MS_DEV_SAVE_GRAPHS_PATH=DIR
+MS_DEV_DUMP_IR_PASSES=graph_build (not with fused kernels, of which the operators are told).
 
 Exit code 1 where the orders of primitives part, 2 where there is nothing to compare.
 """
@@ -201,6 +201,7 @@ def _told(mine: Sequence[Launch], true: Sequence[Launch], found: Difference) -> 
         yield f"the same primitives are launched in one order, {len(true)} of them, but for views"
     else:
         yield f"the orders part at launch {found.turn}, of {len(mine)} that are predicted and {len(true)} that ran"
+        yield from _of_one_side(mine, true)
     if found.cell_turn is not None:
         yield f"launch {found.cell_turn} is the first that is the same primitive of another cell; merged nodes may be"
         yield f"  predicted  {mine[found.cell_turn]}"
@@ -222,6 +223,19 @@ def _told(mine: Sequence[Launch], true: Sequence[Launch], found: Difference) -> 
             yield f"  on the other side: {_elsewhere(here, other, place)}"
         else:
             yield "  nothing more"
+
+
+def _of_one_side(mine: Sequence[Launch], true: Sequence[Launch]) -> Iterator[str]:
+    """What runs again or moves on one side alone, by primitive and, where all of them are named, by cell. Where nothing
+    is told, only the order differs."""
+    predicted, ran = (Counter(launch.primitive for launch in side) for side in (mine, true))
+    for primitive in sorted(predicted | ran):
+        if predicted[primitive] != ran[primitive]:
+            yield f"{primitive}: {predicted[primitive]} predicted, {ran[primitive]} ran"
+            cells = [Counter(one.cell for one in side if one.primitive == primitive) for side in (mine, true)]
+            known = sorted(cell for cell in cells[0] | cells[1] if cells[0][cell] != cells[1][cell])
+            for cell in known if "" not in known else ():
+                yield f"  {cells[0][cell]} and {cells[1][cell]}: {cell}"
 
 
 def _elsewhere(launch: Launch, other: Sequence[Launch], place: int) -> str:

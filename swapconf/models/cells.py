@@ -27,7 +27,9 @@ FIRST_LINEAR, SECOND_LINEAR = "linear_fc1", "linear_fc2"
 EXPERTS, SHARED_EXPERTS, ROUTER = "experts", "shared_experts", "router"
 ACTIVATION = "activation_func"
 MORPHED = "morphed_forward"  # the operator of a Linear, whose function has a Reshape at its end
-ROUTER_DENSITY, ROUTER_SCALED = "div", "mul_dp"  # operators of a router
+ROUTER_DENSITY, ROUTER_PRODUCT, ROUTER_SCALED = "div", "mul", "mul_dp"  # operators of a router
+TRANSPOSE, SECOND_TRANSPOSE = "transpose", "transpose2"  # operators around experts
+FIRST_VIEW = "reshape"  # the operator with which a Linear begins, and of an MLP what its first Linear hands on
 LINEARS = ("linear_", "eh_proj")  # how the names of Linears begin; eh_proj: of a layer for multi-token prediction
 
 # --- mcore: around layers ---------------------------------------------------------------------------------------------
@@ -36,17 +38,11 @@ PREDICTED_LAYER = "transformer_layer"  # the decoder layer in a layer for multi-
 OUTPUT_LAYER = "output_layer"
 FINAL_NORM = "final_layernorm"
 
-# Ends of the classes whose ``construct`` returns a tuple; the last two are those of layers.
-RETURN_TUPLES = (
-    "ParallelLinear",
-    "SelfAttention",
-    "MLP",
-    "MLPInterleaved",
-    "MoELayer",
-    "Router",
-    "TransformerLayer",
-    "PredictionLayer",
-)
+LAYER_CLASSES = ("TransformerLayer", "PredictionLayer")  # ends of the names of classes
+# Ends of the classes whose ``construct`` returns a tuple.
+RETURN_TUPLES = ("ParallelLinear", "SelfAttention", "MLP", "MLPInterleaved", "MoELayer", "Router", *LAYER_CLASSES)
+
+NORM = "norm"  # stands in the names of norms, of legacy models, too
 
 # --- legacy -----------------------------------------------------------------------------------------------------------
 
@@ -55,3 +51,11 @@ KEY_AND_VALUE = ("wk", "wv")  # Linears of Llama
 DENSE = "dense"  # the Linear behind attention of GLM
 MATMUL = "matmul"  # the operator of a Linear
 ROTARY = "apply_rotary"
+
+# The Transposes of GLM's attention: of key and value, else of the query; behind the rotary embedding, else in front.
+TRANSPOSES = {
+    (False, False): TRANSPOSE,
+    (False, True): "transpose_back",
+    (True, False): "kv_transpose",
+    (True, True): "kv_transpose_back",
+}

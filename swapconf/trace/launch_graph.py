@@ -61,7 +61,8 @@ class LaunchGraph:
     Attributes:
         name: With its scope, as execute_order.csv names kernels; "" where a node has none.
         primitive: Without the prefix ``PrimFunc_``.
-        inputs: Numbers of nodes in the order of the arguments, -1 for parameters and constants.
+        inputs: Numbers of nodes in the order of the arguments, -1 for parameters and constants. No kernel reads a
+            tuple: ``convert_tuple_input_to_dynamic_input`` takes it apart (in 176 graphs of MindSpore 2.7.1 to 2.10.0).
         item: [n] which output a TupleGetItem takes, else -1.
         unique: Number that MindSpore gave the node, "" where it gave none; ``forward_unique``: that of the node whose
             gradient it is.

@@ -12,6 +12,7 @@ from swapconf.decide.recomputed_inputs import stops
 from swapconf.decide.strategy import Strategy
 from swapconf.memory import with_workspace
 from swapconf.memory.allocators import place
+from swapconf.models.network import LayerTemplate, Network
 from swapconf.study.card import card_of
 from swapconf.study.study import Study
 from swapconf.timing.cost import Costs, Machine
@@ -23,11 +24,16 @@ from swapconf.trace.columns import Ints
 from swapconf.trace.lifetimes import Lifetimes
 from swapconf.whatif import baseline_step
 from swapconf.whatif.evaluation import Launched, Ordered, RankMemory
+from swapconf.whatif.graph.predict import GraphedBaseline
+from swapconf.whatif.inlined import RULE, is_turned_by_swap, swap_on_beside
 from swapconf.whatif.latest import Latest
+from swapconf.whatif.one_step import OneStep, one_step
+from swapconf.whatif.placed import PlacedBaseline, placed
 from swapconf.whatif.predict import prediction, schedule
 from swapconf.whatif.predicted_program import predicted_program
 from swapconf.whatif.prediction import Prediction
-from swapconf.whatif.rank_baselines import RankBaselines
+from swapconf.whatif.question import Question
+from swapconf.words.findings import Finding
 
 _PROGRAMS, _DEVICES = 64, 4  # of the latest answers of a rank that are kept whole
 
@@ -115,3 +121,59 @@ class AskedRank:
         own = np.flatnonzero(launched.row < len(at))
         at[launched.row[own][::-1]] = own[::-1]  # of a kernel that runs again the first
         return (self._count - self.few) * float(np.median(ends_us[at[self._second]] - ends_us[at[self._first]]))
+
+
+# --- its baselines ----------------------------------------------------------------------------------------------------
+
+
+class RankBaselines:
+    """Made once for each network, as some cells are built otherwise where operators are selected for recompute.
+
+    Attributes:
+        question: Of the trace without swap and recompute.
+        swap_on: The same of the run with swap on and nothing swapped, where swap decides how MindSpore compiles the
+            step and there is a trace of that: only it tells in which order kernels are launched with swap.
+    """
+
+    def __init__(self, folder: Path, study: Study, policy: str, machine: Machine) -> None:
+        self.question = Question(folder, study, policy, machine)
+        beside = swap_on_beside(folder) if is_turned_by_swap(study.config, study.versions) else None
+        self.swap_on = None if beside is None else Question(beside, study, policy)
+        self._placed: dict[tuple[Question, tuple[LayerTemplate, ...]], PlacedBaseline] = {}
+        self._one_step: dict[tuple[LayerTemplate, ...], OneStep | None] = {}
+        self._graphed: dict[tuple[Question, tuple[LayerTemplate, ...]], GraphedBaseline] = {}
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
+        known = self.swap_on is not None
+        return tuple(told for told in self.question.findings if not (known and told.rule == RULE))
+
+    def prepared(self, network: Network) -> PlacedBaseline:
+        return self._prepared(self.question, network)
+
+    def one_step(self, network: Network) -> OneStep | None:
+        """The first step of what is ``prepared``; None where its steps are not alike. For what is timed."""
+        if network.templates not in self._one_step:
+            assert self.question.clock is not None
+            self._one_step[network.templates] = one_step(self.prepared(network), self.question.clock.step)
+        return self._one_step[network.templates]
+
+    def asked(self, strategy: Strategy) -> Question:
+        """Of the run that tells in which order the kernels of a strategy are launched."""
+        return self.swap_on if self.swap_on is not None and strategy.swap_on else self.question
+
+    def graphed(self, strategy: Strategy) -> GraphedBaseline:
+        question, network = self.asked(strategy), strategy.network
+        key = question, network.templates
+        if key not in self._graphed:
+            graph = question.trace.opened.launch_graph
+            self._graphed[key] = GraphedBaseline.of(self._prepared(question, network), graph)
+        return self._graphed[key]
+
+    def _prepared(self, question: Question, network: Network) -> PlacedBaseline:
+        known = self._placed.get((question, network.templates))
+        if known is None:
+            prepared = question.prepared
+            known = prepared if network == question.network else placed(prepared.baseline, network)
+            self._placed[question, network.templates] = known
+        return known

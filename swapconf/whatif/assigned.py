@@ -14,12 +14,18 @@ from swapconf.trace.columns import Flags
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.cell_primitives import CellPrimitives, path_among
-from swapconf.whatif.places import places_of
 from swapconf.whatif.refined import refined, transpose_of
-from swapconf.whatif.served import cell_of, near, reader_cells, shown_and_sent
+from swapconf.whatif.served import (
+    cell_of,
+    like_misnamed,
+    near,
+    of_strangers,
+    places_of,
+    reader_cells,
+    shown_and_sent,
+    sums_read,
+)
 from swapconf.whatif.sites import Sites
-from swapconf.whatif.strangers import like_misnamed, of_strangers
-from swapconf.whatif.sums_read import sums_read
 from swapconf.whatif.unread import unread, viewed
 
 _OF_EXPERTS = frozenset({EXPERTS, ROUTER})

@@ -19,7 +19,6 @@ from swapconf.whatif.recompute import StrategyProgram
 from swapconf.whatif.redistributed import changes_layout, is_function
 from swapconf.whatif.site_actions import SiteActions
 from swapconf.whatif.sites import Sites
-from swapconf.whatif.spread import spread
 
 _PRODUCT = "MatMul"
 
@@ -84,3 +83,14 @@ def _products_left_out(sites: Sites, actions: SiteActions) -> Flags:
         products = ((layer, f"{path.rpartition('.')[0]}.{MATMUL}") for layer, path in sites.names)
         found[:-1] = [product in actions.left_out for product in products]
     return found
+
+
+def spread(to: Ints, from_: Ints, starts: Flags, among: Flags) -> Flags:
+    """[kernels] those ``among`` which an edge, or a row of them, joins to ``starts``."""
+    found = np.zeros(len(starts), dtype=np.bool_)
+    while True:
+        more = found.copy()
+        more[to[among[to] & (starts | found)[from_]]] = True
+        if (more == found).all():
+            return found
+        found = more

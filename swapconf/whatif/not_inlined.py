@@ -8,8 +8,8 @@ import numpy as np
 
 from swapconf.trace.columns import Flags
 from swapconf.whatif.baseline import Baseline
+from swapconf.whatif.communicated import spread
 from swapconf.whatif.laid_out import DISPATCH
-from swapconf.whatif.spread import spread
 
 _SORT = "SortExt"  # of tokens, before they are sent and behind
 

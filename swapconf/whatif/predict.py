@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from swapconf.decide.strategy import Strategy
-from swapconf.trace.columns import Ints
+from swapconf.trace.columns import Flags, Ints
 from swapconf.trace.lifetimes import CATEGORIES, NEVER, TICKS, Category, Lifetimes
-from swapconf.whatif.apart import apart, views_apart
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.opening import opened
 from swapconf.whatif.placed import PlacedBaseline
@@ -17,10 +16,11 @@ from swapconf.whatif.prediction import Moves, Prediction
 from swapconf.whatif.recompute import StrategyProgram
 from swapconf.whatif.rerun import Marks, rerun_of
 from swapconf.whatif.site_actions import SiteActions, prefetches
+from swapconf.whatif.slots import born_at, freed_after
 from swapconf.whatif.swap import Slack, Unread, Windows, swap
-from swapconf.whatif.times import born_at, freed_after
-from swapconf.whatif.underflow import underflows
 from swapconf.whatif.weight_copies import WeightCopies
+
+MARGIN = 8  # kernels by which a predicted place may be off: twice the most seen where one died that seemed safe
 
 
 # MindSpore 2.7 makes the zeros into which the gradient of TopkExt scatters from its input, and leaves that the input
@@ -191,3 +191,52 @@ def _with_copies(
         name=blocks.name[origin][order],
         names=blocks.names,
     )
+
+
+# --- what MindSpore no longer merges, because not all of its cells move it alike --------------------------------------
+
+
+def apart(prepared: PlacedBaseline, actions: SiteActions, windows: Windows) -> Flags:
+    """Casts that several cells share in the baseline, of which not all move alike."""
+    maker = prepared.sites.of_moved[windows.face]
+    is_cast = (prepared.baseline.kernels.primitives == "Cast")[windows.face]
+    is_cast &= windows.block == windows.row
+    return np.asarray(is_cast & (maker >= 0) & (maker != windows.site) & (actions.prefetch[maker] != windows.prefetch))
+
+
+def views_apart(prepared: PlacedBaseline, actions: SiteActions, program: StrategyProgram) -> Flags:
+    """[kernels] views that several cells share in the baseline, of which not all move alike: MindSpore does not merge
+    them then, so that there is a kernel more."""
+    primitive = prepared.baseline.kernels.primitives
+    rows = np.flatnonzero((program.site >= 0) & (program.face >= 0))
+    face, kind = program.face[rows], actions.moved_alike[program.site[rows]]
+    least, most = np.full(len(primitive), np.iinfo(np.int64).max), np.full(len(primitive), -1, dtype=np.int64)
+    np.minimum.at(least, face, kind)
+    np.maximum.at(most, face, kind)
+    return np.asarray(prepared.baseline.views & (least < most))
+
+
+# --- copies back of which MindSpore may die ---------------------------------------------------------------------------
+
+
+def underflows(
+    baseline: Baseline, program: StrategyProgram, windows: Windows, more: Flags, margin: int = MARGIN
+) -> Flags:
+    """Of which copies back MindSpore may die while it compiles. It looks for the kernel ``prefetch`` before the first
+    reader of a copy. Whether there is one, it decides with copies counted; which one it is, it reads from a table
+    without them. In between it reads memory before the start of that table (MindSpore 2.9.0): mostly it dies of this
+    (SIGSEGV), but what lies there differs from run to run, and some are spared.
+
+    Returns:
+        [windows] the prefetch reaches back before the start of the step when copies are not counted, but not when they
+    are; or nearly so, by a ``margin`` of kernels. ``more``: [windows] what moves is a view of its own, as it is flagged
+    otherwise than those that MindSpore has merged with it in the baseline, so that there is a kernel more.
+    """
+    kernels = np.sort(np.concatenate([program.where, program.inserted, program.where[windows.face[more]]]))
+    copies = np.sort(np.concatenate([windows.copied, windows.returned[~windows.unread]]))
+    starts = baseline.step_starts
+    begin = starts[np.searchsorted(starts, windows.face, side="right") - 1] * TICKS
+    plain = np.searchsorted(kernels, windows.used) - np.searchsorted(kernels, begin)
+    counted = plain + np.searchsorted(copies, windows.used) - np.searchsorted(copies, begin)
+    between = (windows.prefetch < counted + margin) & (windows.prefetch >= plain - margin)
+    return np.asarray(~windows.unread & between)

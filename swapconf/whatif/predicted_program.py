@@ -32,7 +32,7 @@ from swapconf.trace.lifetimes import NEVER
 from swapconf.whatif.baseline_step import Step
 from swapconf.whatif.predict import LaunchPlan
 from swapconf.whatif.prediction import Moves
-from swapconf.whatif.times import born_at
+from swapconf.whatif.slots import born_at
 
 _Pairs = tuple[Ints, Ints]  # (waiter, awaited), of equal length
 _KERNEL, _AGAIN, _OUT, _BACK = range(4)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from swapconf.models.cells import ACTIVATION, DENSE, ROUTER
+from swapconf.models.cells import ACTIVATION, DENSE, NORM, ROUTER
 from swapconf.models.network import Network
 from swapconf.trace.columns import Flags
 from swapconf.trace.trace import POINT_TO_POINT
@@ -25,7 +25,7 @@ from swapconf.whatif.sites import Sites
 _STEPS = ("Concat", "StridedSlice", *SPLITS)  # of a change of layout, with communication and views
 _OF_ROUTER = ("AllGather", "Cast")  # what the Reshape reads that a router has itself, or that parallelism puts in
 _ACTIVATION, _BEHIND_FLASH = f".{ACTIVATION}", f".{DENSE}"
-_FLASH, _NORM = "FlashAttentionScore", "norm"
+_FLASH = "FlashAttentionScore"
 _MIRROR, _SHARDED = "_Mirror", "StepAllGather"  # adds up gradients, also for the parallel optimizer
 _LARGE = 16  # times a norm
 _EMBEDDINGS = 2  # with the output layer
@@ -124,4 +124,4 @@ def is_function(baseline: Baseline, view: int, reader: int) -> bool:
 def is_in_front_of_norm(baseline: Baseline, view: int, reader: int) -> bool:
     """Whether a view is a function that the model calls in front of a norm of its query or key."""
     cell, other = baseline.kernels.cell[view], baseline.kernels.cell[reader]
-    return bool(cell) and other.startswith(f"{cell}.") and other.endswith(_NORM)
+    return bool(cell) and other.startswith(f"{cell}.") and other.endswith(NORM)

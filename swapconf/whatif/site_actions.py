@@ -9,7 +9,7 @@ import numpy as np
 
 from swapconf.decide.cover import runs_again_anyway
 from swapconf.decide.strategy import Keep, LayerStrategy, Recompute, Strategy
-from swapconf.models.cells import FIRST_LINEAR, MLP_NORM, SELF_ATTENTION
+from swapconf.models.cells import FIRST_LINEAR, FIRST_VIEW, MLP_NORM, SELF_ATTENTION
 from swapconf.models.network import Operator
 from swapconf.trace.columns import Flags, Ints
 from swapconf.upstream.primitives import MAKE_SEVERAL, NORM, RESHAPE
@@ -17,8 +17,7 @@ from swapconf.upstream.scopes import descends
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.sites import Sites
 
-_FIRST_OF_MLP = f"{FIRST_LINEAR}.reshape"
-_READS_FIRST = "reshape"  # of the MLP itself, what its first Linear makes
+_FIRST_OF_MLP = f"{FIRST_LINEAR}.{FIRST_VIEW}"
 _NEED_NO_VALUE = ("Add", "AddExt", "Cast", "Concat")  # their gradients, of what they read
 _SUMMED = "AllReduce"
 _TAKE_TUPLES = ("AddN", "Concat", "Stack", "StackExt")
@@ -309,7 +308,7 @@ def _casts_known(baseline: Baseline, sites: Sites, actions: SiteActions) -> Flag
         at = {name: row for row, name in enumerate(baseline.layers.names)}
         alone = [name for name in firsts if _is_alone(actions, sites.row_of[name])]
         found |= is_cast & (kernels.layer > max((at[layer] for layer, _ in alone), default=-1))
-        behind = [(layer, f"{path.removesuffix(_FIRST_OF_MLP)}{_READS_FIRST}") for layer, path in alone]
+        behind = [(layer, f"{path.removesuffix(_FIRST_OF_MLP)}{FIRST_VIEW}") for layer, path in alone]
         kept = (at[name[0]] for name in behind if name not in actions.left_out)
         found |= of_casts & (kernels.layer > max(kept, default=-1))
     if not baseline.is_accumulated:

@@ -16,7 +16,11 @@ head stand `HEAD` in front of it. A turn is `TURN` wide, so that the blocks of o
 
 from __future__ import annotations
 
+import numpy as np
+
+from swapconf.trace.columns import Ints
 from swapconf.trace.lifetimes import TICKS
+from swapconf.whatif.baseline import Baseline
 
 TURN = 2
 AT_START = TICKS // 4
@@ -25,3 +29,20 @@ COPY_BACK = TICKS // 4
 AGAIN = TICKS - TICKS // 4
 BEFORE_GRADIENTS, HEAD = TICKS // 2, TICKS // 8
 GRADIENT_ONLY, FORWARD_END = TICKS // 8, TICKS - TICKS // 8 * 3
+
+
+def born_at(baseline: Baseline, position: Ints) -> Ints:
+    """When a block is allocated by what stands at a position."""
+    kernel, part = np.divmod(position, TICKS)
+    before = baseline.kernels.before
+    return np.where(
+        part == 0, before[kernel] * TICKS, (before[np.minimum(kernel + 1, len(before) - 1)] - 1) * TICKS + part
+    )
+
+
+def freed_after(baseline: Baseline, position: Ints) -> Ints:
+    """When a block is released whose last use stands at a position."""
+    kernel, part = np.divmod(position, TICKS)
+    before = baseline.kernels.before
+    window = (before[np.minimum(kernel + 1, len(before) - 1)] - 1) * TICKS
+    return np.asarray(window + np.where(part == 0, 1, part + 1))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import subprocess
 import tokenize
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,7 @@ WORST_GRADE = "C"  # radon's; up to 20 ways through a function
 MOST_STATEMENTS = 232  # of a module
 # modules that mean the very object, or for which to hash what it holds takes too long; each says why
 BY_IDENTITY = {"own.py", "spans.py", "yaml_document.py", "costing.py", "with_workspace.py"}
+MOST_TRACES_BYTES = 20_000_000
 FOLDERS = {".ci", "configs", "docs", "scripts", "swapconf", "tests"}  # of the top level; what a run left is none
 
 
@@ -33,6 +36,22 @@ def statements(path: Path) -> int:
     """Logical lines: they are the same however the formatter breaks them."""
     with tokenize.open(path) as text:
         return sum(token.type == tokenize.NEWLINE for token in tokenize.generate_tokens(text.readline))
+
+
+def test_recorded_traces_are_no_more_than_a_clone_may_take() -> None:
+    """What goes is made again by `scripts/evidence/recorded.py`; CONTRIBUTING.md says which stay."""
+    files = (path for path in (ROOT / "tests" / "traces").rglob("*") if path.is_file())
+    assert sum(path.stat().st_size for path in files) <= MOST_TRACES_BYTES
+
+
+def test_no_name_of_a_class_of_what_if_stands_for_two() -> None:
+    classes = Counter(
+        node.name
+        for path in (PACKAGE / "whatif").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_") and "pynative" not in path.parts
+    )
+    assert not [name for name, count in classes.items() if count > 1]
 
 
 def test_every_module_says_what_it_is() -> None:

@@ -243,9 +243,9 @@ def test_a_kept_composed_trace_is_read_again_and_says_what_it_is_composed_of(tmp
 @pytest.mark.parametrize(
     ("name", "micro_batches", "in_flight"),
     [
-        ("in_order/deepseek_v3_first_linears_in_front_of_experts", 3, 2),
-        ("in_order/deepseek_v3_views_apart", 3, 1),
-        ("in_order/glm2_last_stage", 4, 3),
+        ("in_order/qwen3_moe_view_of_a_router", 3, 2),
+        ("in_order/deepseek_v3_recomputed_mlp", 3, 1),
+        ("in_order/glm2_add_beside_a_recomputed_norm", 4, 3),
         ("in_order/llama_alone_among_replicas", 4, 1),
         ("fused_in_order/llama", 2, 1),
     ],

@@ -14,16 +14,14 @@ from swapconf.dryrun.effect.compare_copies import MISSING, UNASKED, compare
 from swapconf.dryrun.effect.effect import Copies, Effect, Launch, Move, observed
 from swapconf.models import catalog
 from swapconf.models.network import Layer, LayerTemplate, Network
-from swapconf.trace import trace_folder
 from swapconf.trace.blocks import Blocks
 from swapconf.upstream.facts import Versions
 from swapconf.upstream.scopes import Place, place_of
 from swapconf.words.findings import Finding, Origin
-from tests.helpers import TRACES, golden
+from tests.helpers import golden
 from tests.unit.networks import ROUTED, config, network
 from tests.unit.test_expand import at, op, ops, select, whole
 
-MCORE = TRACES / "mcore"
 SECTION = Origin(file="toy.yaml", path="swap_config")
 FLASH = r"attention\.flash_attention"
 
@@ -329,7 +327,7 @@ def test_layers_of_two_kinds_and_extra_layers() -> None:
 def test_tables_that_layers_share_are_moved_where_mindspore_keeps_them() -> None:
     """Qwen3's rotary tables are computed in the first layer of a rank only; every layer flags them."""
     strategy = decided(LAYER_SWAP, qwen3(2))
-    effect = observed(trace_folder.read(MCORE / "qwen3_l2_layerswap_n5", rank=0), 2)
+    effect = observed(golden("mcore/qwen3_l2_layerswap_n5"), 2)
     assert told(strategy, effect) == []
     assert effect.launched is not None
     everywhere = frozenset(
@@ -343,7 +341,7 @@ def test_a_cell_whose_saved_kernels_all_run_in_another_layer_is_moved_there() ->
     """What else of the rotary embedding runs in the layer leaves nothing to the backward pass."""
     cfg = ops(op(r"self_attention\.apply_rotary_pos_emb", 5, 0, 1, line=4))
     strategy = decided(cfg, qwen3(2))
-    effect = observed(trace_folder.read(MCORE / "qwen3_l2_layerswap_n5", rank=0), 2)
+    effect = observed(golden("mcore/qwen3_l2_layerswap_n5"), 2)
     tables = replace(effect, moves=tuple(move for move in effect.moves if "rotary" in move.place.cell))
     assert told(strategy, tables) == []
     here = ("self_attention.apply_rotary_pos_emb", "Cos")
@@ -410,7 +408,7 @@ def test_a_copy_named_after_the_second_of_two_views_that_are_one() -> None:
 def test_a_view_that_has_lost_its_cell_is_told_by_what_it_views() -> None:
     """MindSpore copies the Reshape in front of a Linear's MatMul, whose name is that of no cell."""
     strategy = decided(ops(op(r"self_attention\.linear_proj", 5, 0, 1, line=4)), qwen3(2))
-    effect = observed(trace_folder.read(MCORE / "qwen3_l2_layerswap_n5", rank=0), 2)
+    effect = observed(golden("mcore/qwen3_l2_layerswap_n5"), 2)
     views = tuple(move for move in effect.moves if not move.place.layer and move.primitive == "Reshape")
     assert {move.behind for move in views} == {Place(name, "self_attention.core_attention") for name in ("0", "1")}
     assert told(strategy, replace(effect, moves=views)) == []
@@ -432,6 +430,6 @@ def test_communication_whose_result_backward_does_not_read() -> None:
     """Where it stands depends on the layout: the dry run tells, and says it rather than to look for the operator."""
     cfg = ops(op(r"self_attention\.linear_proj\.reduce_scatter", 5, 0, 1, line=4))
     strategy = decided(cfg, qwen3(2))
-    effect = observed(trace_folder.read(MCORE / "qwen3_l2_layerswap_n5", rank=0), 2)
+    effect = observed(golden("mcore/qwen3_l2_layerswap_n5"), 2)
     (finding,) = told(strategy, replace(effect, moves=()))
     assert (finding.rule, "what this communication writes" in finding.hint) == (MISSING, True)

@@ -27,7 +27,7 @@ from swapconf.whatif.parted import Own
 from swapconf.whatif.placed import PlacedBaseline
 from swapconf.whatif.question import Question
 from swapconf.whatif.step_time import step_time
-from tests.helpers import ROOT, TRACES, study_of
+from tests.helpers import ROOT, TRACES, study_of, unpacked
 from tests.unit.planning import evaluator, machines, study
 
 NONE = TRACES / "llama_l2_none"
@@ -267,7 +267,7 @@ def test_without_a_graph_too_the_memory_of_a_swap_is_told_by_the_run_with_swap_o
 def test_what_mindspore_is_known_not_to_compile_crashes() -> None:
     """Two Linears behind the Reshape that the model itself runs again; one such compiles."""
     qwen3 = study_of(ROOT / "configs" / "small" / "qwen3_default_swap.yaml")
-    fresh = Evaluator([TRACES / "mcore" / "qwen3_l2_none"], qwen3, machines())
+    fresh = Evaluator([unpacked(TRACES / "mcore" / "qwen3_l2_none")], qwen3, machines())
     again = frozenset({Atom("recompute", "mlp.linear_fc2")})
     plans: dict[bool, Sequence[Mode]] = {True: (again, again), False: (again, frozenset())}
     swapping = frozenset({Atom("swap", "self_attention.core_attention", 5)})

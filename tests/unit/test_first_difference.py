@@ -94,6 +94,24 @@ def test_a_launch_more_is_where_orders_part_and_so_is_another_cell() -> None:
     assert "the same primitives are launched in one order, 2 of them, but for views" in lines
 
 
+def test_what_runs_on_one_side_alone_is_counted_by_primitive_and_by_cell() -> None:
+    import first_difference as found
+
+    def launches(*names: str) -> list[found.Launch]:
+        return [found.Launch(primitive=name[-1], name=name.rpartition(":")[0], reads=list) for name in names]
+
+    mine, true = launches("x/a/M:M", "x/b/M:M", ":C", ":C"), launches("x/a/M:M", "x/c/N:N", "x/a/C:C")
+    lines = list(found.told(mine, true))
+    place = lines.index("the orders part at launch 1, of 4 that are predicted and 3 that ran")
+    assert lines[place + 1 : place + 6] == [
+        "C: 2 predicted, 1 ran",
+        "M: 2 predicted, 1 ran",
+        "  1 and 0: x/b/M",
+        "N: 0 predicted, 1 ran",
+        "  0 and 1: x/c/N",
+    ]
+
+
 def test_a_baseline_without_its_graph_is_refused(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

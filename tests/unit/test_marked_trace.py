@@ -27,9 +27,9 @@ from swapconf.trace.marked_passes import Pass, Passes
 from swapconf.trace.marks import NO_LAYER, Mark, Moment
 from swapconf.trace.trace import Trace
 from swapconf.words.findings import SwapconfError
-from tests.helpers import TRACES
+from tests.helpers import TRACES, unpacked
 
-FOLDER = TRACES / "pynative" / "qwen3_l2_none"
+FOLDER = unpacked(TRACES / "pynative" / "qwen3_l2_none")
 HIDDEN, VOCABULARY, INNER, LAYERS = 64, 128, 128, 2
 
 

@@ -14,9 +14,9 @@ from swapconf.study.study import study_document
 from swapconf.trace.lifetimes import NEVER
 from swapconf.upstream.facts import Versions
 from swapconf.whatif.pynative.question import NativeQuestion
-from tests.helpers import TRACES
+from tests.helpers import TRACES, unpacked
 
-FOLDER = TRACES / "pynative" / "deepseek_v3_l2_tp2_ep2"
+FOLDER = unpacked(TRACES / "pynative" / "deepseek_v3_l2_tp2_ep2")
 PAIR = Versions(mindspore="2.10.0", mindformers="2.1.0")
 CASES = {
     "none": "",

@@ -29,9 +29,9 @@ from swapconf.timing import hardware
 from swapconf.timing.cost import Machine
 from swapconf.upstream.facts import Versions
 from swapconf.words.findings import Severity
-from tests.helpers import TRACES, invoke
+from tests.helpers import TRACES, invoke, unpacked
 
-FOLDER = TRACES / "pynative" / "qwen3_l2_modules"
+FOLDER = unpacked(TRACES / "pynative" / "qwen3_l2_modules")
 PLAIN = (FOLDER / "config.yaml").read_text(encoding="utf-8")
 PAIR = Versions(mindspore="2.10.0", mindformers="2.0.0")
 NONE_BYTES = 6_901_248  # of expected.txt: the true peak without swap and recompute
@@ -222,7 +222,7 @@ def test_a_plan_for_one_card_says_that_mindformers_does_nothing_of_it_there(tmp_
 
 
 def test_a_plan_for_shards_says_that_it_is_to_be_confirmed(tmp_path: Path) -> None:
-    folder = TRACES / "pynative" / "qwen3_l2_shards"
+    folder = unpacked(TRACES / "pynative" / "qwen3_l2_shards")
     file = tmp_path / "train.yaml"
     file.write_text((folder / "config.yaml").read_text(encoding="utf-8"), encoding="utf-8")
     result = invoke("plan", file, "--budget", "1050KB", "--from", folder, "--beside", "0")

@@ -9,9 +9,9 @@ import pytest
 
 from swapconf.dryrun.pynative import stacks
 from swapconf.trace import trace_folder
-from tests.helpers import TRACES
+from tests.helpers import TRACES, unpacked
 
-FOLDER = TRACES / "pynative" / "qwen3_l2_none"
+FOLDER = unpacked(TRACES / "pynative" / "qwen3_l2_none")
 FRAMES = "File:<frozen runpy>;Line:88;Function:_run_code|File:/a, b/model.py;Line:7;Function:construct|"
 
 

@@ -20,9 +20,9 @@ from swapconf.whatif.pynative.bound import recompute_at_worst
 from swapconf.whatif.pynative.intervals import steps
 from swapconf.whatif.pynative.layout import Layout
 from swapconf.whatif.pynative.recompute import recompute
-from tests.helpers import TRACES, invoke
+from tests.helpers import TRACES, invoke, unpacked
 
-FOLDER = TRACES / "pynative" / "qwen3_l2_modules"
+FOLDER = unpacked(TRACES / "pynative" / "qwen3_l2_modules")
 FULL = "recompute:\n  mode: full\n  full_recompute_layer: ['0-1']\n"
 SELECT = "recompute:\n  mode: select\n  select_module:\n    mlp: ['0']\n    self_attention: ['1']\n"
 SWAP = "swap:\n  enable: true\n  default_prefetch: 1\n  layer_swap:\n    - layers: ['0']\n"

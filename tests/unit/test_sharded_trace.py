@@ -37,9 +37,9 @@ from swapconf.whatif.pynative.recompute import gather_again, recompute
 from swapconf.whatif.pynative.swap import move_gathered, moved_rows
 from swapconf.words.findings import SwapconfError
 from swapconf.words.units import MIB
-from tests.helpers import TRACES
+from tests.helpers import TRACES, golden, unpacked
 
-FOLDER = TRACES / "pynative" / "qwen3_l2_shards"
+FOLDER = unpacked(TRACES / "pynative" / "qwen3_l2_shards")
 PAIR = Versions(mindspore="2.10.0", mindformers="2.0.0")
 FULL = "recompute: {mode: full, full_recompute_layer: ['0-1']}\n"
 
@@ -99,13 +99,13 @@ def test_weights_and_optimizer_state_are_an_eighth() -> None:
         kinds = [CATEGORIES.index(kind) for kind in (Category.WEIGHT, Category.OPTIMIZER)]
         return int(live.size_bytes[np.isin(live.category, kinds) & (live.end == NEVER)].sum())
 
-    whole = lasting(trace_folder.read(FOLDER.parent / "qwen3_l2_none", 0))
+    whole = lasting(golden("pynative/qwen3_l2_none"))
     assert whole / 8 <= lasting(trace()) < whole / 6, "no block is smaller than 512 B"
 
 
 def test_one_group_communicates_and_none_on_one_card() -> None:
     assert communication_part(trace(), {}).most_bytes == 2 * 200 * MIB
-    assert communication_part(trace_folder.read(FOLDER.parent / "qwen3_l2_none", 0), {}).most_bytes == 0
+    assert communication_part(golden("pynative/qwen3_l2_none"), {}).most_bytes == 0
 
 
 def test_what_runs_again_gathers_its_parameters_again_in_a_what_if() -> None:

@@ -12,7 +12,7 @@ from click.testing import Result
 
 from swapconf.timing import hardware_names
 from swapconf.timing.cost import FIGURES
-from tests.helpers import TRACES, invoke
+from tests.helpers import TRACES, invoke, unpacked
 from tests.unit.trace_event_rules import loads, mistakes
 
 SWAP = TRACES / "llama_l2_layerswap_n1"
@@ -138,7 +138,7 @@ def test_every_figure_at_its_bounds_gives_a_time(tmp_path: Path, value: str) -> 
 
 
 def test_a_pynative_run_has_no_timeline_and_it_is_said_why() -> None:
-    result = run(TRACES / "pynative" / "qwen3_l2_none")
+    result = run(unpacked(TRACES / "pynative" / "qwen3_l2_none"))
     assert result.exit_code == 2
     assert "as Python calls them" in result.output
     assert "swapconf memory" in result.output

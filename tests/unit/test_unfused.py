@@ -131,7 +131,7 @@ def test_what_stands_for_a_fused_kernel_takes_its_time_together() -> None:
 
 def test_what_needs_other_ranks_is_counted_among_the_operators() -> None:
     """One stage of several, with fused kernels in front of what it sends."""
-    trace = fused(packed(TRACES / "in_order" / "glm2_pipeline"), frozenset({"RmsNorm", "AddRmsNorm"}))
+    trace = fused(packed(TRACES / "in_order" / "glm2_received"), frozenset({"RmsNorm", "AddRmsNorm"}))
     step = step_of(trace, prepare(unfused(trace)))
     names = [step.program.names[call.kernel] for call in step.calls(0) if call.sender >= 0]
     assert len(step.program) > len(trace.step_tasks)

@@ -5,7 +5,7 @@ Each graph reads from left to right: the forward pass, the barrier, the backward
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,9 +35,7 @@ class Graph:
     def tie(self, value: int) -> int:
         return self.add("Depend", "", value, self.barrier)
 
-    def met(
-        self, results: int, *entered: int, apart: Collection[str] = (), given: Mapping[int, Sequence[int]] | None = None
-    ) -> Met:
+    def met(self, results: int, *entered: int, given: Mapping[int, Sequence[int]] | None = None) -> Met:
         graph = LaunchGraph(
             name=tuple(self.names),
             primitive=tuple(self.primitive),
@@ -55,7 +53,6 @@ class Graph:
             value=lambda tie: self.inputs[tie][0],
             is_tie=lambda node: self.primitive[node] == "Depend",
             entered=entered,
-            apart=apart,
             given=given or {},
         ).met()
 
@@ -108,7 +105,6 @@ def test_the_gradients_of_a_node_are_met_together_and_what_a_product_reads_is_be
     results = graph.add("MakeTuple", "", embedding, of_weight)
     assert set(graph.captured(results)[:2]) == {"weight", "before"}
     assert graph.captured(results)[2] == "data"
-    assert graph.captured(results, apart=["7"]) == ["before", "data", "weight"]
 
 
 def test_a_recomputed_cell_is_called_as_a_whole_with_what_it_is_given_the_last_first() -> None:

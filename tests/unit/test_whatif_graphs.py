@@ -15,12 +15,12 @@ from swapconf.trace.trace import Kernel
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.cell_outputs import cell_outputs, read_by_others
 from swapconf.whatif.layer_passes import passes, rehomed
+from swapconf.whatif.predict import underflows
 from swapconf.whatif.recompute import StrategyProgram, recompute
 from swapconf.whatif.region_parts import RegionPart
 from swapconf.whatif.regions import _region
 from swapconf.whatif.slots import COPY_BACK
 from swapconf.whatif.swap import Unread, swap
-from swapconf.whatif.underflow import underflows
 from tests.unit.baselines import of_kernels
 
 

@@ -1,7 +1,9 @@
 """What-if in the order of MindSpore's own graph: against true dry runs of other strategies, and rule by rule.
 
 Each folder holds the trace of a run without swap and recompute (MindSpore 2.9.0, MindSpore Transformers 1.9.0, level 1)
-with the graph that decided its order, and the peaks of runs with strategies that were drawn at random.
+with the graph that decided its order, and the peaks of runs with strategies that were drawn at random. They are those
+of 164 recorded ones that reach every statement, branch and condition of what-if that any of these reaches, at the least
+bytes; the others are made again by scripts/evidence/recorded.py.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ from swapconf.whatif.prepare import prepare
 from tests.helpers import AS_WRITTEN, RECORDED_WITH, TRACES, packed, study_of, study_of_values
 
 FOLDERS = sorted((TRACES / "in_order").iterdir())
-SHARE = 3  # CI takes one folder of so many
+SHARE = 2  # CI takes one folder of so many
 ALWAYS = frozenset(FOLDERS[::SHARE])
 
 
@@ -55,55 +57,20 @@ WITHOUT_GRAPH: dict[str, float] = json.loads((TRACES / "without_graph.json").rea
 QUICK = [marked(folder, run, name=name) for folder, run, name in ALL if name in WITHOUT_GRAPH][::5]  # a second each
 CLOSE = 0.0005  # as a share of the true peak
 FURTHER = {
-    "deepseek_v3_networks_of_a_stage-0": 0.002,
-    "deepseek_v3_prediction_layer-3": 0.0046,
-    "deepseek_v3_weights_cast_again-0": 0.0007,  # constants
-    "glm2_alone_swapped-0": 0.0008,
     "glm2_bias_recomputed-0": 0.0008,
-    "glm2_fused_norms_of_a_layer-0": 0.0012,
-    "glm2_gradients_read_twice-0": 0.0035,
-    "glm2_gradients_read_twice-1": 0.0011,
-    "glm2_interleaved_without_comm-0": 0.0007,
-    "glm2_last_stage-0": 0.0017,
-    "glm2_last_stage-1": 0.0015,
-    "glm2_layout_recomputed-0": 0.0006,
-    "glm2_pipeline-4": 0.0091,  # a multiplication that is left out of a recomputed layer
-    "llama_view_named_after_wo-0": 0.0066,  # a Reshape whose communication is asked for, and that is swapped
     "llama_one_head_left_out-0": 0.0092,  # an Add that norms left out of recompute read
-    "llama_one_head_named-0": 0.0033,  # constants
     "llama_sends_awaited-0": 0.0025,  # constants
-    "llama_interleaved-0": 0.0016,
-    "llama_interleaved-1": 0.0019,
-    "llama_norms_of_the_model-0": 0.0006,
-    "llama_norms_of_the_model-1": 0.0022,
-    "llama_views_left_out-0": 0.0021,  # constants
-    "llama_views_left_out-1": 0.0033,  # constants
-    "qwen3_moe_experts_called-0": 0.0033,
-    "qwen3_moe_experts_recomputed-0": 0.0018,
-    "qwen3_moe_stage_of_one_recomputed-0": 0.0007,  # constants
-    "qwen3_moe_stage_of_one_recomputed-1": 0.0007,  # constants
-    "qwen3_moe_sums_of_a_stage-1": 0.0006,
-    "qwen3_moe_sums_of_a_stage-2": 0.0008,
     "qwen3_moe_view_of_a_router-0": 0.0015,  # constants
-    "qwen3_moe_view_of_a_split-1": 0.0006,
-    "qwen3_product_left_out-0": 0.0006,
-    "qwen3_interleaved-0": 0.0008,
     "qwen3_state_of_a_network-0": 0.0009,
     # zeros for the gradients of routers, which two layers share
     "qwen3_moe_two_experts_a_stage-0": 0.0027,
     "qwen3_moe_two_experts_a_stage-1": 0.0019,
     "qwen3_moe_two_experts_a_stage-2": 0.0023,
-    "qwen3_sums_in_32_bits-0": 0.001,
     "telechat3_moe_norms_left_out-0": 0.0022,
     "telechat3_moe_norms_left_out-1": 0.0015,
     "telechat3_moe_swap_on-1": 0.001,
     "telechat3_values_left_out-0": 0.0008,
     "telechat3_view_left_out_of_a_layer-0": 0.0021,  # the order of the slices of the masks
-    "telechat3_whole_layers_of_a_stage-0": 0.0018,
-    "telechat3_whole_layers_of_a_stage-1": 0.0023,
-    "qwen3_communication_behind_casts-0": 0.0012,  # constants
-    "telechat3_cells_in_cells-0": 0.0012,  # constants
-    "glm_rotary_of_another_layer-0": 0.0008,  # constants
 }
 
 
@@ -153,7 +120,7 @@ def test_an_unchanged_graph_is_launched_as_the_run_was(folder: Path) -> None:
     assert [run.graph.name[node] for node in order] == list(run.baseline.kernels.name[: run.count])
 
 
-@pytest.mark.parametrize("name", ["deepseek_v3_not_inlined", "qwen3_moe_not_inlined"])
+@pytest.mark.parametrize("name", ["telechat3_moe_not_inlined", "qwen3_moe_not_inlined"])
 def test_what_the_model_recomputes_in_front_of_the_forward_pass_is_no_part_of_it(name: str) -> None:
     """Without lazy inline the activation of experts waits for nothing that comes late: it runs again at once."""
     found, baseline = packed(TRACES / "in_order" / name), graphed(TRACES / "in_order" / name).prepared.baseline
@@ -261,7 +228,7 @@ def test_a_recomputed_layer_has_the_second_of_two_merged_views_where_the_first_i
 
 
 def test_a_strategy_that_is_inlined_otherwise_than_the_run_is_predicted_without_the_graph() -> None:
-    folder = TRACES / "in_order" / "glm2_accumulated"
+    folder = TRACES / "in_order" / "qwen3_accumulated"
     asked = replace(strategy(folder, json.loads((folder / "strategies.json").read_text())[0]), lazy_inline=False)
     baseline = graphed(folder)
     assert baseline.predict(asked).used_peak_bytes == predict(baseline.prepared, asked).used_peak_bytes

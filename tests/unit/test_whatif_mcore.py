@@ -21,9 +21,8 @@ from swapconf.whatif.placed import PlacedBaseline, placed
 from swapconf.whatif.predict import predict
 from swapconf.whatif.prepare import prepare
 from swapconf.whatif.question import Question
-from tests.helpers import ROOT, golden, study_of
+from tests.helpers import ROOT, TRACES, golden, study_of, unpacked
 
-TRACES = ROOT / "tests" / "traces" / "mcore"
 CONFIG = str(ROOT / "configs" / "small" / "qwen3_default_swap.yaml")
 SHAPE = (
     "model.model_config.num_hidden_layers=2",
@@ -127,7 +126,7 @@ def test_peak() -> None:
 
 
 def test_the_answer_tells_of_copies_that_nobody_reads() -> None:
-    question = Question(TRACES / "qwen3_l2_none", asked(LAYER_SWAP))
+    question = Question(unpacked(TRACES / "mcore" / "qwen3_l2_none"), asked(LAYER_SWAP))
     told = [finding for finding in question.answer().findings if finding.rule == "copies-never-read"]
     assert len(told) == 1
     assert "self_attention.linear_qkv.matmul" in told[0].message

@@ -10,9 +10,9 @@ import pytest
 from swapconf.trace.lifetimes import TICKS
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.bound import _reached
-from swapconf.whatif.gradient_only import gradient_only
 from swapconf.whatif.lazy_inline import barred, barriers
 from swapconf.whatif.opening import opened
+from swapconf.whatif.placed import gradient_only
 from swapconf.whatif.recompute import StrategyProgram, recompute
 from swapconf.whatif.swap import Unread, Windows, _alone, swap
 from tests.unit.test_whatif_graphs import FUSED, Item, baseline, gradient, node

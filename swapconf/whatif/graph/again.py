@@ -1,33 +1,35 @@
-"""NODES to run again -> their copies in the backward pass, each reading copies, what was kept, or what came back."""
+"""NODES to run again -> their copies in the backward pass, each reading copies, what was kept, or what came back.
+
+Mirrors recompute (frontend/optimizer/irpass/recompute.cc): the primal of a recomputed cell is called in the backward
+pass once more (its K graph), and gradients read what that call makes.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from swapconf.trace.launch_graph import DEPEND, LOAD, NO_NODE, SAME_VALUE, STATE, TUPLE
+from swapconf.trace.launch_graph import DEPEND, LOAD, NO_NODE, SAME_VALUE, STATE
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.graph.asked import NO_CELL, Asked, Part
-from swapconf.whatif.graph.cast_stays import stays
 from swapconf.whatif.graph.constants import Constants
 from swapconf.whatif.graph.doubled import second_view
-from swapconf.whatif.graph.first_inputs import FirstInputs
 from swapconf.whatif.graph.gates import Gates
-from swapconf.whatif.graph.given import given
+from swapconf.whatif.graph.given import FirstInputs, given
 from swapconf.whatif.graph.inner_states import InnerStates
-from swapconf.whatif.graph.moves import ADD, Moves
+from swapconf.whatif.graph.moves import ADD, MoveTos
 from swapconf.whatif.graph.nodes import Nodes
 from swapconf.whatif.graph.slices import Slices
 from swapconf.whatif.graph.tables import Tables
 from swapconf.whatif.graph.ties import Ties
-from swapconf.whatif.graph.weights_cast import WeightsCast
+from swapconf.whatif.graph.weights_cast import WeightsCast, stays
 from swapconf.whatif.laid_out import ADD_AND_NORM, SUM
 
 _NORM = "RmsNorm"
 
 
 @dataclass
-class Again:
+class RecomputedNodes:
     """What runs again.
 
     Attributes:
@@ -39,7 +41,7 @@ class Again:
     nodes: Nodes
     ties: Ties
     gates: Gates
-    moves: Moves
+    moves: MoveTos
     tables: Tables
     constants: Constants
     slices: Slices
@@ -238,12 +240,6 @@ class Again:
 
     def _constant(self, value: int, kernel: int, barrier: int, part: Part) -> tuple[int, bool]:
         primitive = self.nodes.primitive[value]
-        if primitive == TUPLE:
-            inner = [
-                self._seen(one, kernel, barrier, part) if one != NO_NODE else (NO_NODE, False)
-                for one in self.nodes.inputs[value]
-            ]
-            return self.nodes.add(TUPLE, [seen for seen, _ in inner]), any(is_copy for _, is_copy in inner)
         if primitive == STATE:
             return NO_NODE, False
         if primitive == DEPEND:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from swapconf.models.cells import RETURN_TUPLES
+from swapconf.models.cells import LAYER_CLASSES, RETURN_TUPLES
 from swapconf.models.network import LayerTemplate
 from swapconf.trace.columns import Ints
 from swapconf.trace.trace import POINT_TO_POINT
@@ -23,7 +23,6 @@ from swapconf.whatif.predict import LaunchPlan
 from swapconf.whatif.swap import Windows
 
 NO_CELL = -1
-_LAYERS = RETURN_TUPLES[-2:]
 ASSIGNS = "Assign"  # or AssignAdd
 
 
@@ -92,7 +91,7 @@ class Asked:
     def returns_tuple(self, part: Part) -> bool:
         """Whether the recomputed cell of a part does."""
         template = self._template(part)
-        is_mcore = template is not None and template.cell.endswith(_LAYERS)
+        is_mcore = template is not None and template.cell.endswith(LAYER_CLASSES)
         return is_mcore and (self.type_of(part) == "" or self.type_of(part).endswith(RETURN_TUPLES))
 
     def type_of(self, part: Part) -> str:
@@ -104,11 +103,11 @@ class Asked:
         """Whether the recomputed cell of a part is a layer of mcore."""
         template = self._template(part)
         is_layer = part.cell != NO_CELL and self.plan.marks.actions.cells[part.cell] == ""
-        return is_layer and template is not None and template.cell.endswith(_LAYERS)
+        return is_layer and template is not None and template.cell.endswith(LAYER_CLASSES)
 
     @cached_property
     def is_mcore(self) -> bool:
-        return any(template.cell.endswith(_LAYERS) for template in self._templates.values())
+        return any(template.cell.endswith(LAYER_CLASSES) for template in self._templates.values())
 
     @cached_property
     def in_front_of_writing(self) -> frozenset[str]:

@@ -2,13 +2,13 @@
 
 Where any cell is recomputed, MindSpore 2.9.0 keeps these states: on the stage with the loss from the first layer on in
 which one is, in stages in front of it all (measured: Qwen3, whose attention has norms).
+
+Mirrors ``updatestate_eliminate``: an UpdateState of a MakeTuple stays, as that is not pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -16,38 +16,18 @@ from swapconf.models.cells import KEY_NORM, MLP, MLP_NORM, PROJECTION, QUERY_NOR
 from swapconf.trace.launch_graph import DEPEND, ITEM, LOAD, NO_NODE, STATE, TUPLE
 from swapconf.upstream.scopes import descends
 from swapconf.whatif.graph.asked import NO_CELL, Asked
+from swapconf.whatif.graph.attached import LoadStates
 from swapconf.whatif.graph.nodes import Nodes
 
 _NORMS, _SPLIT = (QUERY_NORM, KEY_NORM), "SplitWithSize"
 _BEHIND = (MLP_NORM, MLP)  # cells behind query, key and value
 
 
-class States(Protocol):
-    """Those in which parameters are read; see `CellStates`."""
-
-    @property
-    def reading(self) -> Mapping[int, tuple[int, int]]:
-        """By Load the micro-batch, and the first kernel that it is read for."""
-
-    @property
-    def has_loss(self) -> bool:
-        """The last layer is on this stage."""
-
-    def state(self, node: int) -> int:
-        """The one of a Load."""
-
-    def set(self, node: int, state: int) -> None:
-        """Let a Load read in another one."""
-
-    def is_embedding(self, state: int) -> bool:
-        """It is behind the embedding alone."""
-
-
 @dataclass
 class AttentionStates:
     asked: Asked
     nodes: Nodes
-    states: States
+    states: LoadStates
 
     def tie(self) -> None:
         baseline, free = self.asked.prepared.baseline, self._in_no_state()

@@ -2,6 +2,8 @@
 
 MindSpore 2.9.0 hands the state in which parameters are read through the calls of recomputed cells, so only cells that
 read some are told.
+
+Mirrors the calls of func graphs that hold a monad.
 """
 
 from __future__ import annotations

@@ -57,7 +57,6 @@ class Handed:
             which later passes of MindSpore captured.
         parameters: By place in the tuple the tie behind which a parameter is read, where that is known.
         readers: See `Met`.
-        apart: See `Search`.
     """
 
     known: tuple[int, ...]
@@ -65,7 +64,6 @@ class Handed:
     late: frozenset[int]
     parameters: Mapping[int, int] = field(default_factory=dict)
     readers: Mapping[int, Sequence[int]] = field(default_factory=dict)
-    apart: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, known: tuple[int, ...], captured: Sequence[int]) -> Handed:
@@ -85,7 +83,7 @@ class Search:
     """For what the backward pass behind ``barrier`` captures, from its ``results`` on.
 
     ``value``: what stands behind a tie to the barrier. ``entered``: what is captured from where the forward pass is
-    searched, too. ``is_tie``: see `RunGraph.is_tie`. ``apart``: numbers of nodes whose gradients stand in no tuple.
+    searched, too. ``is_tie``: see `RunGraph.is_tie`.
     ``given``: by node of a recomputed cell, which is called as a whole, what that is given, its parameters first.
     ``unmet``: what only such calls see.
     """
@@ -99,7 +97,6 @@ class Search:
         value: Callable[[int], int],
         is_tie: Callable[[int], bool] = lambda node: True,
         entered: Collection[int] = (),
-        apart: Collection[str] = (),
         given: Mapping[int, Sequence[int]] = MappingProxyType({}),
         unmet: Collection[int] = (),
     ) -> None:
@@ -109,26 +106,10 @@ class Search:
         self._with_calls = {one for group in given.values() for one in group if self._is_parameter_of(one)}
         self._is_parameter: dict[int, bool] = {}
         self._ends = self._gradients()
-        for number in apart:
-            self._ends.pop(number, None)
         self._stack: list[int] = []
         self._captured: dict[int, None] = {}
         self._forward = set[int]()
         self._readers: defaultdict[int, list[int]] = defaultdict(list)
-
-    def shared(self) -> dict[str, frozenset[int]]:
-        """By number of a node with several gradients the nodes of the forward pass that these read; before `met`."""
-        nodes = self._nodes
-        return {
-            number: frozenset(
-                source(nodes, self._value(given))
-                for end in ends
-                for given in nodes.inputs[end]
-                if given != NO_NODE and self._is_captured(given) and not self._of_parameter(self._value(given))
-            )
-            for number, ends in self._ends.items()
-            if len(ends) > 1
-        }
 
     def met(self) -> Met:
         met = set[int]()

@@ -2,6 +2,9 @@
 
 That of `Search`. What it does not explain in the baseline keeps its neighbours; what later passes capture stands at the
 end (measured with MindSpore 2.9.0).
+
+Mirrors the captures of a func graph: its free variables, as ``LiftingClone`` makes parameters of them
+(core/ir/func_graph_cloner.cc).
 """
 
 from __future__ import annotations
@@ -47,13 +50,7 @@ class Captures:
         handed = self.run.handed[saved]
         call, number = self.run.calls[saved], self.run.graph.forward_unique
         search = Search(
-            self.nodes,
-            call,
-            number=number,
-            value=self._value,
-            apart=handed.apart,
-            given=self.late.given,
-            unmet=self.late.tables_given,
+            self.nodes, call, number=number, value=self._value, given=self.late.given, unmet=self.late.tables_given
         )
         rank = {made: turn for turn, made in enumerate(search.met().captured)}
         made = {entry: self._made(entry, handed) for entry in held[1:]}

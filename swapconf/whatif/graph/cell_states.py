@@ -7,6 +7,10 @@ the loss on this stage, of a feed-forward network); a cell that writes itself re
 recomputed, what is read in no state otherwise is read in that behind the embedding, the weight of the output layer with
 it. With the loss on this stage and nothing that writes, whole layers and latent attentions are waited for. In steps of
 one micro-batch only with lazy inline (measured: DeepSeek-V3, Qwen3 and TeleChat3, with experts and without).
+
+A *state* is upstream's monad. Mirrors auto_monad and ``updatestate_eliminate``
+(frontend/optimizer/irpass/updatestate_eliminate.cc), which joins states inside one func graph, not across the call of a
+recomputed cell.
 """
 
 from __future__ import annotations

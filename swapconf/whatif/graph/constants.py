@@ -4,6 +4,8 @@ MindSpore 2.9.0 makes the node again for the recomputed cells of all layers and 
 pipeline in front of the last for each micro-batch, without lazy inline for each layer. With lazy inline it waits for
 nothing, as it reads a constant alone, and that constant lies on the device once more; without, it waits as what runs
 again does (measured).
+
+Mirrors recompute (frontend/optimizer/irpass/recompute.cc) and CSE of what depends on constants alone.
 """
 
 from __future__ import annotations

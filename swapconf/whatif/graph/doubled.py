@@ -5,6 +5,9 @@ reads it do not become one. MindSpore 2.9.0 removes that where states follow one
 of the model, and not of the first behind the start or the end of the call of a recomputed cell, which hands a state on
 (measured: Qwen3, DeepSeek-V3 and TeleChat3, in the forward pass and where it runs again). Where the cast of its weight
 was asked for by itself, nor of the others of its cell, and of the first behind that.
+
+Mirrors where ``reshape_eliminate`` (frontend/optimizer/irpass) does not come: it works inside one func graph, and not
+through a ``Depend`` on a monad.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from swapconf.trace.launch_graph import NO_NODE
 from swapconf.upstream.primitives import CAST
-from swapconf.whatif.graph.chosen import chosen
+from swapconf.whatif.graph.func_graphs import chosen
 from swapconf.whatif.graph.nodes import Nodes
 from swapconf.whatif.graph.run_graph import RunGraph
 

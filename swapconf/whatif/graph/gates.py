@@ -3,6 +3,8 @@
 MindSpore 2.9.0 ties what a recomputed cell is given to the gradient of its output. A primitive that was asked for by
 itself waits for what a gradient that reads the last of its chain waits for besides; a chain that ends in a recomputed
 cell waits as that cell does (frontend/optimizer/irpass/recompute.cc).
+
+A *gate* is upstream's ``Depend`` on dout.
 """
 
 from __future__ import annotations

@@ -6,6 +6,9 @@ attention of mcore that returns query, key and value makes one of what was read 
 cell of a feed-forward network, of all that its layer has read in the state before, but for the weights of products
 that add up over ranks (measured: seven families, accumulated steps and pipelines). Without lazy inline such a state is
 behind what the forward pass has handed out.
+
+Mirrors monads inside the K graph (frontend/optimizer/irpass/recompute.cc keeps those of the caller;
+updatestate_eliminate.cc).
 """
 
 from __future__ import annotations

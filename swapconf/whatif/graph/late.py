@@ -6,6 +6,8 @@ other recomputed cells; the choice of experts in other layers, and what else is 
 tables of a rotary embedding, which the model hands over in a tuple, where no other gradient reads them; what other
 gradients read of it, or of constants that it has for itself, and the state in which it is called (measured with
 MindSpore 2.9.0: nine families).
+
+Mirrors the captures that opt_b adds by inlining K graphs, behind those that were there (core/ir/manager.cc).
 """
 
 from __future__ import annotations
@@ -29,9 +31,9 @@ TABLES = 5  # the turn of these
 
 @dataclass
 class Late:
-    """``given``: see `Again.given`; ``parts``: by node that runs again. ``called``: ties behind which the states are
-    read in which cells are called. ``tables``: by node that some layers have for themselves the kernel that it is like.
-    ``constants``: kernels that recomputed cells have for themselves, as they are made of constants."""
+    """``given``: see `RecomputedNodes.given`; ``parts``: by node that runs again. ``called``: ties behind which the
+    states are read in which cells are called. ``tables``: by node that some layers have for themselves the kernel that
+    it is like. ``constants``: kernels that recomputed cells have for themselves, as they are made of constants."""
 
     asked: Asked
     nodes: Nodes

@@ -6,6 +6,8 @@ of a layer are read in the state behind the layer before, and what the stage ret
 parameters from there on are read in the state in front of it, where two come before it, else in none; only what stands
 behind the layers, the weight of the output layer with it, is read behind the last. What the stage returns waits for
 that where the last layer is the first that is recomputed (measured: ChatGLM and Llama).
+
+Mirrors ``updatestate_eliminate`` (frontend/optimizer/irpass/updatestate_eliminate.cc) of steps without calls.
 """
 
 from __future__ import annotations

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -12,34 +10,22 @@ from swapconf.whatif.graph.calls import Call, Handed, Search, source
 from swapconf.whatif.graph.entries import is_of_baseline
 from swapconf.whatif.graph.nodes import Nodes
 
-_NUMBERS = re.compile(r"\d+")
-
 
 def learnt(
     graph: LaunchGraph, call: Call, saved: Sequence[int], value: Callable[[int], int], is_tie: Callable[[int], bool]
 ) -> Handed:
-    """``saved``: the entries of the tuple. Of which kinds of nodes the gradients stand in no tuple is tried, kind by
-    kind: what explains most is taken."""
+    """``saved``: the entries of the tuple."""
     nodes, number = Nodes(graph), graph.forward_unique
-    plain = Search(nodes, call, number=number, value=value)
-    captured = plain.met().captured
-    kinds = defaultdict[tuple[str, ...], set[str]](set)
-    for one, read in plain.shared().items():
-        kinds[tuple(sorted({_NUMBERS.sub("", graph.name[node]) for node in read}))].add(one)
+    captured = Search(nodes, call, number=number, value=value).met().captured
     parameters = _parameters(nodes, saved, [one for one in captured if is_tie(one) and value(one) == NO_NODE])
     made = (
         parameters.get(place, NO_NODE) if is_of_baseline(one) else source(nodes, one) for place, one in enumerate(saved)
     )
     known = tuple(one for one in dict.fromkeys(list(made)[1:]) if one != NO_NODE)
-    best, apart = Handed.of(known, captured), frozenset[str]()
-    for kind in kinds.values():
-        tried = apart | kind
-        found = Handed.of(known, Search(nodes, call, number=number, value=value, apart=tried).met().captured)
-        if len(found.explained) > len(best.explained):
-            best, apart = found, tried
-    entered = set(known) - best.late
-    met = Search(nodes, call, number=number, value=value, is_tie=is_tie, entered=entered, apart=apart).met()
-    return replace(best, parameters=parameters, readers=met.readers, apart=apart)
+    handed = Handed.of(known, captured)
+    entered = set(known) - handed.late
+    met = Search(nodes, call, number=number, value=value, is_tie=is_tie, entered=entered).met()
+    return replace(handed, parameters=parameters, readers=met.readers)
 
 
 def _parameters(nodes: Nodes, saved: Sequence[int], ties: Sequence[int]) -> dict[int, int]:

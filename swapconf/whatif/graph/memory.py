@@ -1,11 +1,11 @@
 """STRATEGY GRAPH -> LIVES: from which launch to which each block is held.
 
-A block is held from the launch of its kernel to that of its last reader. What another stream reads is held until the
-main stream waits for that one (see `streams.released`); it also waits before each Send for what that stream did before.
-What is copied to the host is held until 3 N launches behind the copy, as in `swap.freed`. What the baseline holds
-longer than that is held as long. A view of a parameter has a block of its own where the backward pass is handed it, and
-none where it is handed what was copied to the host; so has one that a gradient turns (measured with MindSpore 2.9.0:
-weights of experts).
+A block is held from the launch of its kernel to that of its last reader, as the runtime counts. What another stream
+reads is held until the main stream waits for that one (see `streams.released`); it also waits before each Send for what
+that stream did before. What is copied to the host is held until 3 N launches behind the copy, as in `swap.freed`. What
+the baseline holds longer than that is held as long. A view of a parameter has a block of its own where the backward
+pass is handed it, and none where it is handed what was copied to the host; so has one that a gradient turns (measured
+with MindSpore 2.9.0: weights of experts).
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class Lives:
 def lives(found: StrategyGraph, held: Mapping[Made, Hold] | None = None) -> Lives:
     """``held``: by block of the baseline until when it is held, although nothing reads it. Raises ValueError where
     nodes wait for one another in a circle."""
-    return _Launched(found).lives(held or {})
+    return _HeldBlocks(found).lives(held or {})
 
 
 def whole_bytes(baseline: Baseline, rows: Ints) -> Ints:
@@ -91,7 +91,7 @@ def _launches(clusters: Sequence[int]) -> tuple[Ints, Ints]:
     return first[launch], np.append(first[1:], len(number))[launch] - 1
 
 
-class _Launched:
+class _HeldBlocks:
     def __init__(self, found: StrategyGraph) -> None:
         self._found, self._nodes, self._run = found, found.nodes, found.run
         self._baseline = found.run.baseline

@@ -3,6 +3,8 @@
 The network and its layers for multi-token prediction share one output layer. In the baseline MindSpore copies the
 weight for each, as the tokens of experts are counted in between; where the norm in front of it is called in such a
 layer, both read the weight itself, behind that (measured with MindSpore 2.9.0: DeepSeek-V3).
+
+Mirrors monads: one Load for both readers, where no UpdateState parts them.
 """
 
 from __future__ import annotations

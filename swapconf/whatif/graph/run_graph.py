@@ -1,9 +1,10 @@
 """BASELINE + LAUNCH GRAPH -> RUN GRAPH: which node each kernel is, and what the backward pass sees through what.
 
-With lazy inline MindSpore compiles the forward and the backward pass of a micro-batch once and calls them. Inlined,
-each call waits for the one before: a copy of a constant (``TensorMove``) that waits for it is its *barrier*, and every
-value that is handed to a call is tied to that by a ``Depend``. What a forward pass hands on stands in one tuple, the
-*saved* values. Without lazy inline there are neither barriers nor such tuples: gradients read the forward pass itself.
+With lazy inline MindSpore compiles the forward and the backward pass of a micro-batch once, each a func graph, and
+calls them. Inlined (``process_call_inline``), each call waits for the one before: a copy of a constant (``TensorMove``)
+that waits for it is its *barrier*, and every value that is handed to a call is tied to that by a ``Depend``. What a
+forward pass hands on stands in one tuple, the *saved* values. Without lazy inline there are neither barriers nor such
+tuples: gradients read the forward pass itself.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from swapconf.trace.launch_order import repeats
 from swapconf.trace.trace import without_number
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.graph.calls import Call, Handed
-from swapconf.whatif.graph.chosen import can_be_fused, chosen
 from swapconf.whatif.graph.entries import entries
+from swapconf.whatif.graph.func_graphs import can_be_fused, chosen
 from swapconf.whatif.graph.learnt import learnt
 from swapconf.whatif.graph.nodes import COPY
 

@@ -1,4 +1,7 @@
-"""TIES -> what each tuple of saved values holds under a strategy, in which order, and who is taken out of it."""
+"""TIES -> what each tuple of saved values holds under a strategy, in which order, and who is taken out of it.
+
+Mirrors the tuple of captures that a forward pass returns.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from swapconf.trace.launch_graph import ITEM, NO_NODE
-from swapconf.whatif.graph.again import Again
+from swapconf.whatif.graph.again import RecomputedNodes
 from swapconf.whatif.graph.alternation import Alternation
 from swapconf.whatif.graph.asked import Asked
 from swapconf.whatif.graph.captured import Captures
@@ -24,7 +27,7 @@ class Saved:
 
     asked: Asked
     nodes: Nodes
-    again: Again
+    again: RecomputedNodes
 
     def tie(self) -> None:
         """Let each tuple hold what the backward pass reads now."""

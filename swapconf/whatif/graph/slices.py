@@ -14,6 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
+from swapconf.models.cells import NORM
 from swapconf.trace.launch_graph import DEPEND, NO_NODE
 from swapconf.whatif.graph.asked import Asked
 from swapconf.whatif.graph.nodes import Nodes
@@ -70,7 +71,7 @@ class Slices:
         makes that gathers heads first, as the rotary embedding of GLM, and all that stays without
         ``mp_comm_recompute`` (measured with MindSpore 2.9.0: legacy Llama and GLM)."""
         cell = self.asked.prepared.baseline.kernels.cell[kernel]
-        is_wide = cell == "" or "norm" in cell.lower() or cell in self._gathering_cells
+        is_wide = cell == "" or NORM in cell.lower() or cell in self._gathering_cells
         stays = not self.asked.plan.marks.strategy.recompute_options.get(_COMMUNICATION, True)
         return self._reduces and (is_wide or stays)
 

@@ -8,10 +8,11 @@ from itertools import chain
 
 import numpy as np
 
+from swapconf.models.cells import EXPERTS, MLP
 from swapconf.trace.launch_graph import NO_NODE, TUPLE
 from swapconf.trace.launch_order import launched
 from swapconf.upstream.primitives import VIEWS
-from swapconf.whatif.graph.again import Again
+from swapconf.whatif.graph.again import RecomputedNodes
 from swapconf.whatif.graph.asked import NO_CELL, Asked
 from swapconf.whatif.graph.cell_states import CellStates
 from swapconf.whatif.graph.constants import Constants
@@ -20,23 +21,22 @@ from swapconf.whatif.graph.fused import fuse
 from swapconf.whatif.graph.gates import Gates
 from swapconf.whatif.graph.layer_states import LayerStates
 from swapconf.whatif.graph.literals import rows_of_literals
-from swapconf.whatif.graph.moves import Moves
+from swapconf.whatif.graph.moves import MoveTos
 from swapconf.whatif.graph.nodes import Nodes
 from swapconf.whatif.graph.output_weight import read_twice
 from swapconf.whatif.graph.prefetch import launched_with_copies
-from swapconf.whatif.graph.reads import Reads
-from swapconf.whatif.graph.returned import Returned
+from swapconf.whatif.graph.reads import BackwardReads
+from swapconf.whatif.graph.returned import Returned, ReturnedByLayers
 from swapconf.whatif.graph.run_graph import RunGraph
 from swapconf.whatif.graph.saved import Saved
 from swapconf.whatif.graph.slices import Slices
-from swapconf.whatif.graph.states import States
-from swapconf.whatif.graph.sums import turn_sums_of_experts
 from swapconf.whatif.graph.tables import Tables
 from swapconf.whatif.graph.ties import Ties
 from swapconf.whatif.graph.view_parts import ViewParts
 from swapconf.whatif.swap import Windows
 
 _ADDS = "AssignAdd"
+_SUM, _NETWORK, _EXPERTS = "AddN", f".{MLP}", f".{EXPERTS}"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -48,7 +48,7 @@ class StrategyGraph:
         copies: By node the kernel of which it is a copy: one that runs again, or a table of some layers' own.
         again: Nodes that run again.
         out, back: By node the window of a copy to the host, and of one to the device.
-        sums, norms, adds: See `Moves` and `Again`.
+        sums, norms, adds: See `MoveTos` and `RecomputedNodes`.
         weights: By node of a copy of a weight the row of that in the baseline.
         constants: Rows of constants that lie on the device once more.
     """
@@ -86,11 +86,11 @@ class _Building:
         self._tables = Tables(asked, self._nodes)
         self._gates = Gates(asked, self._nodes)
         self._views = ViewParts(asked, self._nodes)
-        self._moves = Moves(asked, self._nodes, self._ties, self._tables.made, self._views)
+        self._moves = MoveTos(asked, self._nodes, self._ties, self._tables.made, self._views)
         self._constants = Constants(asked, self._nodes, self._tables, self._ties, self._gates)
         self._slices = Slices(asked, self._nodes, self._ties)
         self._doubled = doubled(asked)
-        self._again = Again(
+        self._again = RecomputedNodes(
             asked,
             self._nodes,
             self._ties,
@@ -101,7 +101,7 @@ class _Building:
             self._slices,
             self._doubled,
         )
-        self._reads = Reads(self._again, self._views)
+        self._reads = BackwardReads(self._again, self._views)
 
     def graph(self) -> StrategyGraph:
         self._tables.part()
@@ -126,7 +126,7 @@ class _Building:
         cells = CellStates(self._asked, self._nodes)
         cells.tie()
         LayerStates(self._asked, self._nodes, cells).tie()
-        States(self._asked, self._nodes).tie()
+        ReturnedByLayers(self._asked, self._nodes).tie()
         Returned(self._asked, self._nodes, cells).tie()
         back = {node: window for (window, _), node in self._moves.back.items()}
         again = self._again.kernel_of | self._constants.kernel_of
@@ -196,14 +196,10 @@ class _Building:
                 self._nodes.read_instead(user, {copy: NO_NODE if is_tuple else load})
 
     def _read(self, node: int, kernel: int) -> None:
-        """Let a kernel of the backward pass, or a tuple that it reads, read what the strategy has for it."""
+        """Let a kernel of the backward pass read what the strategy has for it."""
         inputs = self._nodes.inputs[node]
         for place, given in enumerate(list(inputs)):
-            if given == NO_NODE or given >= self._nodes.count:
-                continue
-            if self._nodes.primitive[given] == TUPLE and given not in self._run.saved:
-                self._read(given, kernel)
-            else:
+            if given != NO_NODE and given < self._nodes.count:
                 inputs[place] = self._reads.seen(given, kernel)
 
     def _gate_sum(self, node: int) -> None:
@@ -229,3 +225,21 @@ class _Building:
         for user in chain(sorted(users), range(nodes.count, len(nodes))):
             if nodes.primitive[user] == TUPLE and user not in self._run.saved:
                 nodes.inputs[user] = [returned.get(one, one) for one in nodes.inputs[user]]
+
+
+def turn_sums_of_experts(asked: Asked, nodes: Nodes) -> None:
+    """Of what experts and their router read alike MindSpore adds the gradients in the order in which it meets the two.
+    Experts that are recomputed for themselves are called, and met last; in a layer that predicts further tokens they
+    are so anyway, in a single stage not where their network is in a recomputed cell (measured with 2.9.0: Qwen3-MoE,
+    DeepSeek-V3, TeleChat3-MoE)."""
+    run, kernels, layers = asked.run, asked.prepared.baseline.kernels, asked.prepared.baseline.layers
+    for node, kernel in run.kernel_of.items():
+        layer, cell = int(kernels.layer[kernel]), kernels.cell[kernel]
+        if run.graph.primitive[node] != _SUM or layer < 0:
+            continue
+        if layers.is_extra[layer]:
+            is_turned = not asked.is_pipelined and cell.endswith(_NETWORK) and asked.is_recomputed(kernel)
+        else:
+            is_turned = f"{cell}{_EXPERTS}" in asked.plan.marks.actions.roots.get(layers.name(layer), ())
+        if is_turned:
+            nodes.inputs[node].reverse()

@@ -1,10 +1,14 @@
-"""What some users have for themselves although all share it in the baseline, such as tables of a rotary embedding."""
+"""What some users have for themselves although all share it in the baseline, such as tables of a rotary embedding.
+
+Mirrors CSE (frontend/optimizer/cse.cc): nodes of equal primitive, attributes and inputs are one, and the flags of
+recompute and offload are attributes.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from swapconf.trace.launch_graph import NO_NODE, SAME_VALUE, TUPLE
+from swapconf.trace.launch_graph import NO_NODE, SAME_VALUE
 from swapconf.whatif.graph.asked import Asked
 from swapconf.whatif.graph.nodes import Nodes
 from swapconf.whatif.parted import User
@@ -41,14 +45,7 @@ class Tables:
                     self._redirect(run.node_of[kernel], kernel, int(kernels.layer[kernel]))
 
     def _redirect(self, node: int, kernel: int, layer: int) -> None:
-        inputs = self.nodes.inputs[node]
-        for place, given in enumerate(inputs):
-            if given != NO_NODE and self.nodes.primitive[given] == TUPLE:
-                inner = [self.seen(one, kernel, layer) for one in self.nodes.inputs[given]]
-                if inner != self.nodes.inputs[given]:
-                    inputs[place] = self.nodes.add(TUPLE, inner)
-            else:
-                inputs[place] = self.seen(given, kernel, layer)
+        self.nodes.inputs[node] = [self.seen(given, kernel, layer) for given in self.nodes.inputs[node]]
 
     def seen(self, value: int, reader: int, layer: int) -> int:
         """A value as a kernel of a layer reads it."""

@@ -1,4 +1,7 @@
-"""Values as the backward pass sees them: tied to the barrier of its call."""
+"""Values as the backward pass sees them: tied to the barrier of its call.
+
+Mirrors the ``Depend`` behind which a func graph reads what its call is handed.
+"""
 
 from __future__ import annotations
 

@@ -3,6 +3,8 @@
 MindSpore makes one of equal views of several Linears where these are flagged alike: with the same prefetch or none, and
 the recompute of both or of neither excluded (measured with MindSpore 2.9.0, in ChatGLM and legacy Llama; of views that
 the model itself makes again in mcore).
+
+Mirrors CSE (frontend/optimizer/cse.cc), to which flags are attributes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""CASTS of weights that were asked for by themselves -> the copies that the forward pass leaves for them."""
+"""CASTS that a strategy parts from what they were one with -> the copies of weights that the forward pass leaves for
+them, and whether that of a reader runs again.
+
+Mirrors CSE (frontend/optimizer/cse.cc): flagged otherwise, equal casts are several.
+"""
 
 from __future__ import annotations
 
@@ -36,3 +40,16 @@ class WeightsCast:
             self.rows[self._copies[load]] = self.asked.prepared.baseline.weights[kernel]
         self.nodes.inputs[node] = [self._copies[load], *self.asked.run.graph.inputs[node][1:]]
         return self.ties.behind_barrier(self._copies[load], barrier)
+
+
+def stays(asked: Asked, cast: int, reader: int) -> bool:
+    """Whether what ``reader`` reads of a cast that stands for equal ones of two cells is not that which runs again; of
+    other kernels never. MindSpore has made one of a layer's cast and that of its first norm, as long as they are
+    flagged alike: where the layer is recomputed and one of the two is left out of that, it has two (measured with
+    2.9.0: Qwen3)."""
+    own = asked.casts.get(cast)
+    if own is None:
+        return False
+    sites, layer = asked.plan.marks.sites, int(asked.prepared.baseline.kernels.layer[cast])
+    site = own.site if asked.user(cast, reader, layer) in own.users else int(sites.of_node[cast])
+    return not asked.plan.marks.actions.again[site]
