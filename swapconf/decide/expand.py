@@ -137,14 +137,7 @@ def decide(
         primitive.path: _decision(primitive, wanted.get(primitive.path), recomputed, rule)
         for primitive in template.primitives
     }
-    flagged, through = excluded(asked) & set(decisions), handed_on(asked)
-    for path, decision in decisions.items():
-        if isinstance(decision.action, Swap):
-            reason = _handed_on(template.by_path[path], through) or _kept_in_place(
-                template.by_path[path], flagged, recomputed.left_out, template
-            )
-            if reason is not None:
-                decisions[path] = Decision(Keep(), reason, decision.requested)
+    decisions |= _kept(decisions, asked, recomputed.left_out, template)
     outcomes = tuple(
         _dropped(request) or nothing.get(request) or _outcome(request, template, decisions, recomputed, wanted)
         for request in told
@@ -155,6 +148,21 @@ def decide(
         if "comm" in request.kind and template.by_path[request.operator].kind == "primitive"
     }
     return LayerPlan(decisions, outcomes, comm)
+
+
+def _kept(
+    decisions: Mapping[str, Decision], asked: tuple[Request, ...], left_out: Mapping[str, str], template: LayerTemplate
+) -> dict[str, Decision]:
+    """Those that MindSpore does not swap although a swap is asked of them."""
+    flagged, through = excluded(asked) & set(decisions), handed_on(asked)
+    found = {}
+    for path, decision in decisions.items():
+        if isinstance(decision.action, Swap):
+            primitive = template.by_path[path]
+            reason = _handed_on(primitive, through) or _kept_in_place(primitive, flagged, left_out, template)
+            if reason is not None:
+                found[path] = Decision(Keep(), reason, decision.requested)
+    return found
 
 
 def _handed_on(primitive: Operator, through: Mapping[str, str]) -> Reason | None:
