@@ -27,11 +27,12 @@ from swapconf.config import overrides
 from swapconf.dryrun.kept_runs import Reports, reports_of
 from swapconf.dryrun.rank_order import RankOrder
 from swapconf.layout.bounds import least_bytes, least_us
+from swapconf.layout.found import Final, Found, Tried
 from swapconf.layout.judged import Judged
 from swapconf.layout.layout import Layout, layout_of
 from swapconf.layout.legal import layouts, wishes
 from swapconf.layout.runs import Refused, RunSettings
-from swapconf.layout.search import Final, Found, Limit, Search, Tried
+from swapconf.layout.search import Limit, Search
 from swapconf.plan.judge import Judge, judge_of
 from swapconf.plan.limits import Budget
 from swapconf.plan.modes import KEEP, RECOMPUTED, uniform
@@ -106,10 +107,10 @@ class Remembered:
         self.refused: dict[Layout, Refused] = {}
         self.asked: set[Layout] = set()
 
-    def run(self, wanted: Sequence[Layout]) -> tuple[list[Tried], list[Refused]]:
+    def run(self, wanted: Sequence[Layout], *, truly: bool = False) -> tuple[list[Tried], list[Refused]]:
         fresh = [layout for layout in wanted if layout not in self.tried and layout not in self.refused]
         if fresh:
-            tried, refused = self._world.run(fresh)
+            tried, refused = self._world.run(fresh, truly=truly)
             self.tried.update((item.layout, item) for item in tried)
             self.refused.update((item.layout, item) for item in refused)
         return (
@@ -123,8 +124,8 @@ class Remembered:
             self.finals[layout] = self._world.plan(layout)
         return self.finals[layout]
 
-    def ranks(self, layout: Layout) -> int:
-        return self._world.ranks(layout)
+    def ranks(self, wanted: Sequence[Layout], *, truly: bool = False) -> int:
+        return self._world.ranks(wanted, truly=truly)
 
 
 def _of_model(model: str, given: argparse.Namespace) -> Iterator[Row]:
@@ -186,7 +187,7 @@ def _world(study: Study, changes: Sequence[str], runner, budget: int, effort: fl
     def judge(candidate: Study, folders: Sequence[Path]) -> Judge:
         return judge_of(candidate, folders, machine, Budget(card_bytes=budget), slower_link=SLOWER, max_entries=6)
 
-    return Judged(study, changes, RunSettings(), runner, judge, effort=effort, may_deal=False)
+    return Judged(study, changes, RunSettings(composes=False), runner, judge, effort=effort, may_deal=False)
 
 
 def _budgets(world: Judged, own: Layout) -> list[int]:

@@ -30,13 +30,14 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LayoutOptions:
     """What is asked of a search of layouts. ``fix``, ``vary``: see `layout.legal.wishes`; ``top``: how many are shown;
-    ``most_runs``: ranks."""
+    ``most_runs``: ranks; ``composes``: stages that runs of other layouts tell are not run."""
 
     cards: int
     fix: tuple[str, ...]
     vary: tuple[str, ...]
     top: int
     most_runs: int
+    composes: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,6 +73,7 @@ def laid_out(
     stop(list(no_dry_run(study, LEVEL, os.environ, runs.register_path or "")))
     settings = RunSettings(
         fold=runs.fold,
+        composes=wanted.composes,
         timeout_seconds=runs.timeout,
         keep=runs.keep.resolve() if runs.keep is not None else None,
         register_path=runs.register_path or "",
@@ -89,8 +91,10 @@ def laid_out(
     trainable = [layout for layout in found if layout in world.candidates]
     if not trainable:
         raise ValueError(_none(wanted.cards, [item.why for item in refused]))
-    told.left = min(wanted.most_runs, sum(layout.stages for layout in world.candidates))
-    say(beforehand(list(world.candidates), wanted.most_runs), err=True)
+    every = list(world.candidates)
+    needed = world.ranks(every)
+    told.left = min(wanted.most_runs, needed)
+    say(beforehand(len(every), needed, world.ranks(every, truly=True) - needed, wanted.most_runs), err=True)
     search = Search(
         world=world,
         layouts=trainable,

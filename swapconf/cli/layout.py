@@ -51,6 +51,12 @@ EXIT_IMPOSSIBLE, EXIT_INTERRUPTED = 3, 130
     metavar="N",
     help="Ranks to dry-run at most.",
 )
+@click.option(
+    "--compose/--no-compose",
+    "composes",
+    default=True,
+    help="Compose stages that runs of other layouts tell, instead of running them; the best are run in any case.",
+)
 @machine_options("generic", cann=True)
 @judging_options
 @set_option

@@ -14,7 +14,7 @@ from swapconf.dryrun.kept_runs import reports_of
 from swapconf.dryrun.outcome import RankOutcome, RankReport
 from swapconf.dryrun.rank_order import RankOrder
 from swapconf.layout.layout import Layout, layout_of
-from swapconf.layout.runs import Candidate, RunSettings, candidates, orders_of
+from swapconf.layout.runs import Candidate, RunSettings, asked_of, candidates
 from swapconf.study.study import study_for_check
 from swapconf.whatif.inlined import SWAP_ON
 from tests.helpers import ROOT
@@ -32,7 +32,7 @@ def candidate(layout: Layout) -> Candidate:
 
 
 def test_one_rank_of_each_stage_is_run_without_the_strategy_of_the_yaml(tmp_path: Path) -> None:
-    orders = orders_of(candidate(STAGED), RunSettings(keep=tmp_path))
+    orders = asked_of(candidate(STAGED), RunSettings(keep=tmp_path)).every
     assert [order.rank for order in orders] == [0, 4]
     assert {order.keep for order in orders} == {tmp_path / "dp2-tp2-pp2-mb1x4"}
     swap = orders[0].document.entry_at("swap_config.swap")
@@ -41,7 +41,7 @@ def test_one_rank_of_each_stage_is_run_without_the_strategy_of_the_yaml(tmp_path
 
 
 def test_a_step_that_swap_turns_is_run_with_swap_on_as_well(tmp_path: Path) -> None:
-    orders = orders_of(candidate(ALONE), RunSettings(keep=tmp_path))
+    orders = asked_of(candidate(ALONE), RunSettings(keep=tmp_path)).every
     assert [(order.rank, order.keep) for order in orders] == [
         (0, tmp_path / "dp8-mb1x1"),
         (0, tmp_path / "dp8-mb1x1" / SWAP_ON),
@@ -50,16 +50,16 @@ def test_a_step_that_swap_turns_is_run_with_swap_on_as_well(tmp_path: Path) -> N
 
 def test_each_layout_has_its_own_place_in_the_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    places = {order.keep for layout in (STAGED, ALONE) for order in orders_of(candidate(layout), RunSettings())}
+    places = {order.keep for layout in (STAGED, ALONE) for order in asked_of(candidate(layout), RunSettings()).every}
     assert len(places) == 3
-    again = {order.keep for layout in (ALONE, STAGED) for order in orders_of(candidate(layout), RunSettings())}
+    again = {order.keep for layout in (ALONE, STAGED) for order in asked_of(candidate(layout), RunSettings()).every}
     assert again == places
 
 
 def test_runs_of_one_rank_of_one_file_under_other_keys_are_told_apart(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    first = [orders_of(candidate(layout), RunSettings(keep=tmp_path))[0] for layout in (STAGED, ALONE)]
+    first = [asked_of(candidate(layout), RunSettings(keep=tmp_path)).orders[0] for layout in (STAGED, ALONE)]
 
     def dry_run_each(
         orders: Sequence[RankOrder], jobs: int, dask: str | None = None

@@ -95,6 +95,11 @@ class Stage:
         dense = self.study.config.model.settings.get(_DENSE_FIRST)
         return tuple(row for row in rows_of(strategy, self.number, dense if isinstance(dense, int) else 0) if row.own)
 
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """Of its rows. Raises CannotCompose."""
+        return tuple(row.length for row in self.rows)
+
     def layer(self, index: int) -> LayerStrategy:
         assert self.study.strategy is not None
         return self.study.strategy.layers[index]
@@ -113,6 +118,8 @@ def check_alike(source: Stage, target: Stage) -> None:
                 target=phrase(target.role.value),
             )
         )
+    if source.num_stages == 1 and (source.micro_batches > 1) != (target.micro_batches > 1):
+        raise CannotCompose(phrase("a step without accumulation is another one than that with it"))
     here, there = (_settings(one.study) for one in (source, target))
     if differing := sorted(key for key in here.keys() | there.keys() if here.get(key) != there.get(key)):
         raise CannotCompose(phrase("{key} differs from that of the run", key=differing[0]))

@@ -86,7 +86,7 @@ def foldable(order: RankOrder) -> bool:
     if not order.fold or order.level not in _FOLDED:
         return False
     try:
-        return bool(_plans(order, order.study(order.document)))
+        return bool(plans(order, order.study(order.document)))
     except CannotFold:
         return False
 
@@ -141,7 +141,7 @@ def _folded(order: RankOrder, study: Study) -> RankReport:
     known: dict[Size, MeasuredRun] = {}
     found = CannotFold(phrase("nothing was tried"))
     refused: set[Size] = set()
-    for plan in _plans(order, study):
+    for plan in plans(order, study):
         if refused.intersection(plan.runs):
             continue
         try:
@@ -155,7 +155,8 @@ def _folded(order: RankOrder, study: Study) -> RankReport:
     raise found
 
 
-def _plans(order: RankOrder, study: Study) -> tuple[Fold, ...]:
+def plans(order: RankOrder, study: Study) -> tuple[Fold, ...]:
+    """How the model of an order can be folded, in the order in which that is tried. Raises CannotFold."""
     layers, config = study.config.model.num_layers, study.config
     if config.dialect is Dialect.PYNATIVE:
         raise CannotFold(phrase("a run in PyNative mode is not folded"))
