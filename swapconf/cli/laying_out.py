@@ -131,7 +131,7 @@ class _Told:
         from swapconf.dryrun import capacity
         from swapconf.report.layout_text import time_left
 
-        found = reports(orders, self._runs, phrase("dry run"))
+        found = reports(orders, self._runs, phrase("dry run"), remembers=True)
         self.left -= len(orders)
         took = [seconds for item in found.values() if (seconds := item.get("seconds"))]
         if took and not self._has_told and self.left > 0:

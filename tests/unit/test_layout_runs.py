@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from swapconf.config.overrides import of_file
+from swapconf.config.overrides import changed, of_file
 from swapconf.dryrun import fan_out
+from swapconf.dryrun.child import Ran, record
 from swapconf.dryrun.kept_runs import reports_of
 from swapconf.dryrun.outcome import RankOutcome, RankReport
 from swapconf.dryrun.rank_order import RankOrder
 from swapconf.layout.layout import Layout, layout_of
 from swapconf.layout.runs import Candidate, RunSettings, asked_of, candidates
 from swapconf.study.study import study_for_check
+from swapconf.upstream.facts import Versions
 from swapconf.whatif.inlined import SWAP_ON
 from tests.helpers import ROOT
 
@@ -86,3 +89,61 @@ def test_runs_of_one_rank_of_one_file_under_other_keys_are_told_apart(
         assert order.keep is not None
         peaks.append(known[order.keep, order.rank]["used_peak_bytes"])
     assert peaks == [2, 8]
+
+
+class Refusing:
+    """In place of `fan_out.dry_run_each`: all is refused for one reason, and recorded as a child does."""
+
+    def __init__(self, why: str) -> None:
+        self.why, self.ran = why, list[RankOrder]()
+
+    def __call__(
+        self, orders: Sequence[RankOrder], jobs: int, dask: str | None = None
+    ) -> Iterator[tuple[int, RankReport]]:
+        for place, order in enumerate(orders):
+            assert order.keep is not None
+            self.ran.append(order)
+            report = RankReport(
+                file=order.document.file,
+                rank=order.rank,
+                stage=0,
+                level=1,
+                outcome=RankOutcome.STOPPED,
+                detail=self.why,
+            )
+            versions = Versions.in_use()
+            environment = {"mindspore": versions.mindspore, "mindformers": versions.mindformers}
+            (order.keep / f"rank_{order.rank}").mkdir(parents=True, exist_ok=True)
+            record(order, Ran(report=report, environment=environment), report)
+            yield place, report
+
+
+@pytest.mark.parametrize(
+    ("why", "remembers", "runs"),
+    [
+        ("ValueError: the number of heads is not divisible", True, 1),
+        ("ValueError: the number of heads is not divisible", False, 2),
+        ("MemoryError", True, 2),
+        ("OSError: [Errno 28] No space left on device", True, 2),
+    ],
+)
+def test_a_layout_that_was_refused_is_not_run_again_unless_its_reason_may_pass(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, why: str, remembers: bool, runs: int
+) -> None:
+    refusing = Refusing(why)
+    monkeypatch.setattr(fan_out, "dry_run_each", refusing)
+    order = asked_of(candidate(ALONE), RunSettings(keep=tmp_path)).orders[0]
+    for _ in range(2):
+        known = reports_of([order], 1, reuse=True, remembers=remembers)
+        assert known[tmp_path / "dp8-mb1x1", 0]["detail"] == why
+    assert len(refusing.ran) == runs
+
+
+def test_what_was_refused_is_run_under_other_keys(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    refusing = Refusing("ValueError: no")
+    monkeypatch.setattr(fan_out, "dry_run_each", refusing)
+    order = asked_of(candidate(ALONE), RunSettings(keep=tmp_path)).orders[0]
+    reports_of([order], 1, reuse=True, remembers=True)
+    other = replace(order, document=changed(order.document, ("model.model_config.hidden_size=1024",)))
+    reports_of([other], 1, reuse=True, remembers=True)
+    assert len(refusing.ran) == 2

@@ -57,6 +57,7 @@ def dry_run(order: RankOrder) -> RankReport:
         try:
             return replace(_folded(order, study), seconds=time.monotonic() - start)
         except PartFailed as failed:
+            record(order, failed.ran, failed.report)
             return replace(failed.report, seconds=time.monotonic() - start)
         except CannotFold as reason:
             if max(study.config.model.num_layers or 0, _micro_batches(order, study).count) >= _WORTH_TELLING:
@@ -311,7 +312,7 @@ def _run(parts: Sequence[FoldRun], plan: Fold, at_once: int, known: dict[Size, M
 
 def _measured(ran: Ran, part: FoldRun, plan: Fold) -> MeasuredRun:
     if ran.report.outcome is not RankOutcome.COMPLETED:
-        raise PartFailed(failed(ran, part.size, plan))
+        raise PartFailed(failed(ran, part.size, plan), ran)
     if ran.trace is None:
         raise NothingToRead(phrase("with {part} it leaves no trace", part=size_words(plan, part.size)))
     effect = observed(ran.trace, part.study.config.model.num_layers or 0)
