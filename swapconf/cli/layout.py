@@ -52,6 +52,11 @@ EXIT_IMPOSSIBLE, EXIT_INTERRUPTED = 3, 130
     help="Ranks to dry-run at most.",
 )
 @click.option(
+    "--stages",
+    is_flag=True,
+    help="Vary only how many layers each stage has (offset): shift layers as long as that is faster.",
+)
+@click.option(
     "--compose/--no-compose",
     "composes",
     default=True,
@@ -104,6 +109,7 @@ def command(
     swapconf layout train.yaml --cards 64 --budget 58GB --hardware ascend_910b2
     swapconf layout train.yaml --cards 8 --budget 58GB --fix pipeline_stage --vary batch_size=1,2
     swapconf layout train.yaml --cards 8 --budget 58GB --hardware ascend_910b2 --confirm --write
+    swapconf layout train.yaml --cards 8 --budget 58GB --hardware ascend_910b2 --stages
 
     Ctrl-C ends the search with the best layout so far; a second start goes on with what was run.
 

@@ -21,7 +21,7 @@ from swapconf.words.phrases import Phrase, phrase
 # a rank that does not fit has run its step all the same, on a simulated device
 _HAVE_FIGURES = (RankOutcome.COMPLETED.value, RankOutcome.DOES_NOT_FIT.value)
 # what stops a run and is gone the next time
-_PASSING = re.compile(r"MemoryError|OSError|IOError|PermissionError|Connection|Timeout|Interrupt|Errno|[Oo]ut of memory")
+_PASSING = re.compile(r"MemoryError|OSError|PermissionError|Connection|Timeout|Interrupt|Errno|[Oo]ut of memory")
 
 Reports: TypeAlias = "dict[tuple[Path, int], Mapping[str, Any]]"  # by folder and rank
 
@@ -36,8 +36,8 @@ def reports_of(
     progress: Callable[[], None] = lambda: None,
 ) -> Reports:
     """By folder and rank what became of orders that keep their traces. ``reuse``: take a kept run with the same
-    settings and versions for a new one; with ``remembers`` one that MindSpore or mindformers refused, too. ``progress``:
-    called after each new run."""
+    settings and versions for a new one; with ``remembers`` also one that MindSpore or mindformers refused.
+    ``progress``: called after each new run."""
     known: Reports = {}
     waiting = []
     for order in orders:

@@ -17,6 +17,7 @@ class Tried:
 
     Attributes:
         ranks: How many were dry-run for it now, or read from the cache.
+        shifts: Other layers by stage that may be faster, the most promising first; only where they are asked for.
         composed: How many of its traces are composed from runs of other layouts.
         floor_us: Its step without a strategy, which no strategy gets below.
         coarse_us: Its step with the best coarse plan; infinite where none fits.
@@ -28,6 +29,7 @@ class Tried:
     floor_us: float
     coarse_us: float
     composed: int = 0
+    shifts: tuple[Deal, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

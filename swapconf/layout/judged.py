@@ -13,6 +13,7 @@ from swapconf.layout.facts import facts_of
 from swapconf.layout.found import Final, Tried
 from swapconf.layout.layout import Deal, Layout
 from swapconf.layout.runs import Candidate, Refused, RunSettings
+from swapconf.layout.shifts import shifts
 from swapconf.layout.stages import Asked, Runner, Stages, Traced
 from swapconf.plan.deal import better_deal
 from swapconf.plan.judge import Judge
@@ -36,6 +37,7 @@ class Judged:
         given: Changes of the command line.
         judge_of: Makes a judge of a layout's YAML and traces, under the budget.
         may_deal: Whether layers may be dealt to the stages otherwise than the layouts say.
+        tells_shifts: Whether it is told of each that was run which other layers by stage may be faster.
     """
 
     def __init__(
@@ -48,9 +50,11 @@ class Judged:
         *,
         effort: float = 1.0,
         may_deal: bool = True,
+        tells_shifts: bool = False,
     ) -> None:
         self._study, self._given, self._settings = study, given, settings
-        self._judge_of, self._effort, self._may_deal = judge_of, effort, may_deal
+        self._judge_of, self._effort = judge_of, effort
+        self._may_deal, self._tells_shifts = may_deal, tells_shifts
         self.candidates: dict[Layout, Candidate] = {}
         self.planned: dict[Layout, Planned] = {}
         self._stages = Stages(runner=runner, composes=settings.composes)
@@ -109,6 +113,7 @@ class Judged:
             composed=traced.composed,
             floor_us=judge.evaluation(uniform(KEEP, judge.network)).step_us,
             coarse_us=best.cost_us if best.fits else inf,
+            shifts=shifts(judge) if self._tells_shifts else (),
         )
 
     def plan(self, layout: Layout) -> Final:

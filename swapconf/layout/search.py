@@ -97,6 +97,19 @@ class Search:
                 break
             self._run(chosen)
             waiting = [layout for layout in waiting if layout not in chosen]
+        self._shift()
+
+    def _shift(self) -> None:
+        """From the best layout on to those with other layers by stage, as long as one of them is better."""
+        while self._tried:
+            best = min(self._tried.values(), key=lambda item: (item.coarse_us, item.floor_us, item.layout))
+            near = [replace(best.layout, deal=deal) for deal in best.shifts]
+            waiting = self._not_proven_worse(one for one in near if one not in self._tried and one not in self._lost)
+            chosen = self._affordable(waiting)
+            if not chosen:
+                self._lost.update((layout, Lost(layout=layout, fate=Fate.NOT_RUN)) for layout in waiting)
+                return
+            self._run(chosen)
 
     def _run(self, layouts: Sequence[Layout], *, truly: bool = False) -> None:
         tried, refused = self.world.run(layouts, truly=truly)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from math import inf, isfinite
 from typing import Any
 
 from swapconf.layout.found import Fate, Found
 from swapconf.layout.layout import Layout
+from swapconf.layout.legal import dealt
 from swapconf.layout.ranked import LostGroup, Ranking, Row
 from swapconf.layout.search import LAST
 from swapconf.layout.written import offset
@@ -44,6 +46,15 @@ def beforehand(layouts: int, needed: int, composed: int, most: int) -> str:
         told=told,
         composed=plural(composed, "{count} rank", "{count} ranks"),
         last=LAST,
+    )
+
+
+def shifting(most: int) -> str:
+    """The same where layers are shifted between stages."""
+    return phrase(
+        "layers are shifted between the stages as long as that is faster; at most {ranks} are dry-run; Ctrl-C ends it "
+        "with the best so far, and a second start goes on from there",
+        ranks=plural(most, "{count} rank", "{count} ranks"),
     )
 
 
@@ -95,6 +106,7 @@ def verdict_lines(ranking: Ranking, slower_link: float) -> Iterator[str]:
             cards=ranking.cards,
         )
         yield from _against_the_yaml(ranking, best)
+        yield from _against_even(ranking, best)
         if ranking.equal:
             yield phrase(
                 "as fast as far as can be told: {layouts}",
@@ -122,6 +134,22 @@ def _against_the_yaml(ranking: Ranking, best: Row) -> Iterator[str]:
     between, low, high = (value / step_us for value in row.more_us or (0.0, 0.0, 0.0))
     yield phrase(
         "the YAML as it is takes {change:+.1%} of that step more, {low:+.1%} to {high:+.1%}",
+        change=between,
+        low=low,
+        high=high,
+    )
+
+
+def _against_even(ranking: Ranking, best: Row) -> Iterator[str]:
+    """Where the best has other layers by stage: what the same takes with equal ones."""
+    even = dealt(sum(best.layout.layers_of_stage), best.layout.stages, best.layout.interleaves)
+    row = next((row for row in ranking.rows if row.layout == replace(best.layout, deal=even)), None)
+    if row is None or row is best or not row.fits or row.more_us is None:
+        return
+    between, low, high = (value / best.parts.step_us for value in row.more_us)
+    yield phrase(
+        "with equal stages and the best strategy for them a step takes {change:+.1%} of that more, {low:+.1%} to "
+        "{high:+.1%}",
         change=between,
         low=low,
         high=high,

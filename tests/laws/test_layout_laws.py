@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from math import inf
 
 import numpy as np
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 from swapconf.layout.bounds import least_bytes, least_us
 from swapconf.layout.facts import Facts
 from swapconf.layout.found import Fate, Final, Found, Tried
-from swapconf.layout.layout import Layout
+from swapconf.layout.layout import Deal, Layout
 from swapconf.layout.legal import Wishes, layouts
 from swapconf.layout.runs import Refused
 from swapconf.layout.search import LAST, Limit, Search
@@ -192,6 +193,60 @@ def test_no_bound_is_above_what_a_layout_holds_and_takes(seed: int) -> None:
             facts = [world.facts(known)]
             assert least_bytes(layout, facts) <= world.held(layout) + 4 * max(layout.layers_of_stage)
             assert least_us(layout, facts, TFLOPS) <= world.floor_us(layout) * (1 + 1e-9)
+
+
+class Shifting(Made):
+    """Layers of one layout that may be elsewhere: each stage takes as long as its layers, the last one longer by its
+    head, and the slowest decides. ``head``: in layers."""
+
+    def __init__(self, seed: int, budget_bytes: int, head: float) -> None:
+        super().__init__(seed, budget_bytes)
+        self.head = head
+
+    def busy(self, layout: Layout) -> list[float]:
+        (counts,) = layout.deal
+        return [count + self.head * (stage == len(counts) - 1) for stage, count in enumerate(counts)]
+
+    def planned_us(self, layout: Layout) -> float:
+        return 1e6 * max(self.busy(layout))
+
+    def run(self, wanted: Sequence[Layout], *, truly: bool = False) -> tuple[list[Tried], list[Refused]]:
+        tried, refused = super().run(wanted, truly=truly)
+        return [replace(item, floor_us=0.0, shifts=self.near(item.layout)) for item in tried], refused
+
+    def is_refused(self, layout: Layout) -> bool:
+        return layout != STAGED and self.chance(layout, "refused") < 0.05
+
+    def near(self, layout: Layout) -> tuple[Deal, ...]:
+        (counts,) = layout.deal
+        busy = self.busy(layout)
+        giver = busy.index(max(busy))
+        return tuple(
+            (tuple(count + (at == taker) - (at == giver) for at, count in enumerate(counts)),)
+            for taker in range(len(counts))
+            if taker != giver and counts[giver] > 1
+        )
+
+
+STAGED = Layout(data=1, tensors=1, stages=4, batch=1, micro_batches=8, deal=((4, 4, 4, 4),))
+
+
+@settings(max_examples=60, deadline=None)
+@given(SEEDS, st.floats(0, 6), st.integers(4, 200))
+def test_layers_are_shifted_as_long_as_that_is_faster_and_never_to_something_slower(
+    seed: int, head: float, runs: int
+) -> None:
+    world = Shifting(seed, 1 << 40, head)
+    limit = Limit(usable_bytes=1 << 40, matrix_tflops=1e12, runs=runs)
+    answer = Search(world=world, layouts=[STAGED], own=STAGED, limit=limit).run()
+    best = answer.finals[0]
+    assert best.cost_us <= world.planned_us(STAGED)
+    assert sum(best.layout.layers_of_stage) == 16
+    assert answer.ran <= max(runs, 4)
+    left = {item.layout for item in answer.lost if item.fate is Fate.NOT_RUN}
+    for deal in world.near(best.layout):
+        other = replace(best.layout, deal=deal)
+        assert world.planned_us(other) >= best.cost_us or world.is_refused(other) or other in left
 
 
 def test_an_interrupt_leaves_what_was_found_until_then() -> None:
