@@ -29,8 +29,9 @@ def extrapolated(samples: Sequence[Sample], fold: Fold, size: Size, host_peak_by
 
     def at(items: Sequence[Sequence[Placed]]) -> tuple[Placed, ...]:
         tables = [_table(one) for one in items]
-        names = [name for name in tables[0] if name not in sources]  # outside of the layers
-        return tuple(_everywhere(tables, {**{name: (0, name) for name in names}, **sources}, fold, more, times))
+        names = [name for name in tables[0] if name not in sources]
+        outside = [item for name in names for item in _outside([one[name] for one in tables], name, fold, size)]
+        return (*outside, *_everywhere(tables, sources, fold, more, times))
 
     small = effects[0]
     again = None if small.recomputed is None else at([(one.recomputed or ())[::-1] for one in effects])[::-1]
@@ -63,6 +64,25 @@ def _sources(fold: Fold, size: Size) -> dict[str, Source]:
         source = index if index in present[run] else template_layer(fold, fold.runs[run], row)
         found[str(index)] = run, str(source)
     return found
+
+
+def _outside(tables: Sequence[Counter[Placed]], name: str, fold: Fold, size: Size) -> Iterator[Placed]:
+    """What is named after no layer: by chance, as MindSpore names much of a router and of the exchange of tokens, so
+    that it grows with layers and with micro-batches, or because it is in none."""
+    before = tables[0]
+    layers, micro_batches = (
+        [
+            (distance, table)
+            for distance, table, step in zip(fold.distances(size), tables[1:], fold.steps, strict=True)
+            if (step.micro_batches > fold.small.micro_batches) == is_more
+        ]
+        for is_more in (False, True)
+    )
+    for item in dict.fromkeys(item for table in tables for item in table):
+        on_layers = before[item] + sum(far * (table[item] - before[item]) for far, table in layers)
+        added = sum(far * (table[item] - before[item]) for far, table in micro_batches)
+        count = on_layers * (1 + added / before[item]) if before[item] else on_layers + added
+        yield from [replace(item, place=replace(item.place, layer=name))] * max(round(count), 0)
 
 
 def _everywhere(
