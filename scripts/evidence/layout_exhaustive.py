@@ -21,7 +21,7 @@ from math import inf, isfinite
 from pathlib import Path
 
 from cases import MODELS, ROOT
-from evidence_page import opening, paragraph
+from evidence_page import kept, opening, paragraph
 
 from swapconf.config import overrides
 from swapconf.dryrun.kept_runs import Reports, reports_of
@@ -46,6 +46,7 @@ PAGE = ROOT / "docs/evidence/layouts.md"
 CARD, SLOWER = "ascend_910b2", 0.3
 SHARES = (0.25, 0.75, 1.1, 4.0)  # of the way from full recompute to no strategy, of the YAML's own layout
 SAME = 0.005  # of a step
+BESIDE = "## Composed instead of run"  # what layout_composed.py puts behind it
 _ANYTHING = 1 << 50
 _HEAD = (
     *("model", "layouts", "budget", "fit", "own ms", "best", "ms"),
@@ -137,14 +138,14 @@ def _of_model(model: str, given: argparse.Namespace) -> Iterator[Row]:
     own = layout_of(study)
     found = layouts(own, given.cards, wishes(given.fix, given.vary))
     card = hardware.load(CARD)
-    runner = _runner(given.jobs)
-    first = _world(study, changes, runner, _ANYTHING, given.effort)
+    run = runner(given.jobs)
+    first = _world(study, changes, run, _ANYTHING, given.effort)
     first.checked(found)
     trainable = [layout for layout in found if layout in first.candidates]
     print(f"{model}: {len(trainable)} of {len(found)} layouts can be trained", flush=True)
     for budget in _budgets(first, own)[: given.budgets]:
         start = time.monotonic()
-        judged = _world(study, changes, runner, budget, given.effort)
+        judged = _world(study, changes, run, budget, given.effort)
         judged.checked(found)
         world = Remembered(judged)
         for layout in trainable:
@@ -174,7 +175,7 @@ def _of_model(model: str, given: argparse.Namespace) -> Iterator[Row]:
         )
 
 
-def _runner(jobs: int):  # type: ignore[no-untyped-def]
+def runner(jobs: int):  # type: ignore[no-untyped-def]
     def run(orders: Sequence[RankOrder]) -> Reports:
         return reports_of(orders, jobs, reuse=True)
 
@@ -248,6 +249,7 @@ def page(rows: Sequence[Row], effort: float, fixed: Sequence[str]) -> str:
             ),
             *("## How it was made", ""),
             *(line for text in made for line in paragraph(text)),
+            *kept(PAGE, BESIDE)[1:],
         ]
     )
 

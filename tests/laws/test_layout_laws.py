@@ -195,6 +195,25 @@ def test_no_bound_is_above_what_a_layout_holds_and_takes(seed: int) -> None:
             assert least_us(layout, facts, TFLOPS) <= world.floor_us(layout) * (1 + 1e-9)
 
 
+class Ideal(Made):
+    """Nothing by chance: layers hold and take what a cut leaves of them."""
+
+    def chance(self, layout: Layout, what: str) -> float:
+        return 1.0 if what == "refused" else 0.0
+
+
+@settings(max_examples=60, deadline=None)
+@given(BUDGETS)
+def test_more_cards_are_never_slower_at_the_same_batch(budget: int) -> None:
+    best = []
+    for cards in (4, 8, 16, 32):
+        limit = Limit(usable_bytes=budget, matrix_tflops=TFLOPS, runs=10_000, plans=10_000)
+        own = OWN if cards == OWN.cards else None
+        answer = Search(world=Ideal(0, budget), layouts=layouts(OWN, cards, Wishes()), own=own, limit=limit).run()
+        best.append(answer.finals[0].cost_us if answer.finals else inf)
+    assert best == sorted(best, reverse=True)
+
+
 class Shifting(Made):
     """Layers of one layout that may be elsewhere: each stage takes as long as its layers, the last one longer by its
     head, and the slowest decides. ``head``: in layers."""

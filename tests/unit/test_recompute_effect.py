@@ -509,8 +509,8 @@ def test_a_report_counts_what_runs_again_in_no_layer_too() -> None:
 
 
 def test_what_is_named_after_no_layer_grows_with_layers_and_micro_batches_or_with_neither() -> None:
-    """MindSpore names the exchange of tokens of experts after no layer: it runs again in each layer of each micro-batch,
-    a cast behind the layers once."""
+    """MindSpore names the exchange of tokens of experts after no layer: it runs again in each layer of each
+    micro-batch, a cast behind the layers once."""
     plan = Fold(
         rows=(LayerRow(0, 10),), whole=Size((10,), 16), small=Size((4,), 5), steps=(Size((6,), 5), Size((4,), 6))
     )
@@ -522,11 +522,7 @@ def test_what_is_named_after_no_layer_grows_with_layers_and_micro_batches_or_wit
 
     samples = [
         Sample(
-            size=size,
-            highest={("Default", "0"): 1},
-            used_peak_bytes=1,
-            with_fragments_peak_bytes=1,
-            effect=made(size),
+            size=size, highest={("Default", "0"): 1}, used_peak_bytes=1, with_fragments_peak_bytes=1, effect=made(size)
         )
         for size in plan.runs
     ]
