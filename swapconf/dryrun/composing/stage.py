@@ -14,6 +14,7 @@ from enum import Enum
 from functools import cached_property
 from typing import Any
 
+from swapconf.config.cluster import Cluster
 from swapconf.decide.strategy import LayerStrategy
 from swapconf.dryrun.composing.reason import CannotCompose
 from swapconf.dryrun.fold.folding import LayerRow, equal, rows_of
@@ -60,8 +61,12 @@ class Stage:
     number: int
 
     @cached_property
+    def cluster(self) -> Cluster:
+        return cluster_of(self.study.document)
+
+    @property
     def num_stages(self) -> int:
-        return cluster_of(self.study.document).num_stages
+        return self.cluster.num_stages
 
     @cached_property
     def role(self) -> Role:
@@ -85,7 +90,7 @@ class Stage:
     @property
     def rank(self) -> int:
         """The first of the stage; its ranks do not differ in what they hold."""
-        return cluster_of(self.study.document).first_ranks()[self.number]
+        return self.cluster.first_ranks()[self.number]
 
     @cached_property
     def rows(self) -> tuple[LayerRow, ...]:
@@ -130,7 +135,7 @@ def check_alike(source: Stage, target: Stage) -> None:
     here, there = source.settings, target.settings
     if differing := sorted(key for key in here.keys() | there.keys() if here.get(key) != there.get(key)):
         raise CannotCompose(phrase("{key} differs from that of the run", key=differing[0]))
-    _check_data_parallel(source.study, target.study)
+    _check_data_parallel(source, target)
     mine, other = source.rows, target.rows
     if len(mine) != len(other) or not all(
         equal(source.layer(one.first), target.layer(two.first)) for one, two in zip(mine, other, strict=True)
@@ -154,16 +159,15 @@ def _check_strategy(stage: Stage) -> None:
         )
 
 
-def _check_data_parallel(source: Study, target: Study) -> None:
-    here, there = (cluster_of(one.document).data_parallel for one in (source, target))
+def _check_data_parallel(source: Stage, target: Stage) -> None:
+    here, there = source.cluster.data_parallel, target.cluster.data_parallel
     if here == there:
         return
     if 1 in (here, there):
         raise CannotCompose(phrase("with data_parallel 1 no gradients are added up, with more they are"))
-    settings: Any = target.document.root.plain()
-    if (settings.get("parallel") or {}).get("enable_parallel_optimizer"):
+    if target.settings.get("parallel.enable_parallel_optimizer"):
         raise CannotCompose(phrase("with the parallel optimizer a rank holds another share of the weights"))
-    if ((settings.get("parallel_config") or {}).get("expert_parallel") or 1) > 1:
+    if (target.settings.get("parallel_config.expert_parallel") or 1) > 1:
         raise CannotCompose(phrase("with expert_parallel a rank shares its experts with others"))
 
 
