@@ -68,7 +68,7 @@ def laid_out(
     from swapconf.layout.runs import RunSettings
     from swapconf.layout.search import Limit, Search
     from swapconf.plan.runs import LEVEL
-    from swapconf.report.layout_text import beforehand, shifting, so_far
+    from swapconf.report.layout_progress import beforehand, shifting, so_far
 
     budget, on = asked.in_bytes(), machine.load()  # these before dry runs that would be for nothing
     own, wish = layout_of(study), wishes(wanted.fix, wanted.vary)
@@ -137,7 +137,7 @@ class _Told:
 
     def __call__(self, orders: Sequence[RankOrder]) -> Reports:
         from swapconf.dryrun import capacity
-        from swapconf.report.layout_text import time_left
+        from swapconf.report.layout_progress import time_left
 
         found = reports(orders, self._runs, phrase("dry run"), remembers=True)
         self.left -= len(orders)

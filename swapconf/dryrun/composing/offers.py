@@ -51,7 +51,7 @@ def chosen(stage: Stage, offers: Sequence[AnOffer], count: int) -> tuple[AnOffer
     Raises CannotCompose: this stage has to be run, for the reason in its text.
     """
     alike, why = [], None
-    for offer in offers:
+    for offer in [offer for offer in offers if offer.stage.role is stage.role] or offers:
         try:
             check_alike(offer.stage, stage)
             repeated(offer.in_flight, offer.micro_batches, stage.in_flight(count), count)
