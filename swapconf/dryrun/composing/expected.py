@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from swapconf.dryrun.composing.offers import Offer
 from swapconf.dryrun.composing.stage import Stage
-from swapconf.dryrun.fold.folded import plans
 from swapconf.dryrun.fold.folding import CannotFold
+from swapconf.dryrun.fold.orders import plans
 from swapconf.dryrun.rank_order import RankOrder
 
 

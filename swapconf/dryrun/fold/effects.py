@@ -28,9 +28,11 @@ def extrapolated(samples: Sequence[Sample], fold: Fold, size: Size, host_peak_by
     times = 0.0 if more is None else fold.distances(size)[more - 1]
 
     def at(items: Sequence[Sequence[Placed]]) -> tuple[Placed, ...]:
-        tables = [_table(one) for one in items]
+        tables: list[dict[str, Counter[Placed]]] = [_table(one) for one in items]
         names = [name for name in tables[0] if name not in sources]
-        outside = [item for name in names for item in _outside([one[name] for one in tables], name, fold, size)]
+        outside: list[Placed] = [
+            item for name in names for item in _outside([one[name] for one in tables], name, fold, size)
+        ]
         return (*outside, *_everywhere(tables, sources, fold, more, times))
 
     small = effects[0]
