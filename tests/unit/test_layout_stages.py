@@ -5,6 +5,7 @@ The runs are recorded ones of Qwen3 (see test_composing.py): stage 0 of 4, two l
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -36,12 +37,20 @@ def wanted(tmp_path: Path) -> dict[Layout, Asked]:
     return {TWO: asked_of(tmp_path / "two", stage(0, 2, 4, 4)), FOUR: asked_of(tmp_path / "four", stage(0, 4, 8, 6))}
 
 
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What the recorded run left behind."""
+    place = tmp_path_factory.mktemp("run")
+    keep.keep(composed(first().stage, [first()]), place)
+    return place
+
+
 class Recorded:
     """In place of dry runs: each order leaves the recorded run of four stages behind. ``is_told``: with a record of
     what it is a run of."""
 
-    def __init__(self, *, is_told: bool = True, stops: Sequence[str] = ()) -> None:
-        self.is_told, self.stops, self.ran = is_told, stops, list[str]()
+    def __init__(self, run: Path, *, is_told: bool = True, stops: Sequence[str] = ()) -> None:
+        self.run, self.is_told, self.stops, self.ran = run, is_told, stops, list[str]()
 
     def __call__(self, orders: Sequence[RankOrder]) -> Reports:
         found: Reports = {}
@@ -49,7 +58,7 @@ class Recorded:
             assert order.keep is not None
             self.ran.append(order.keep.name)
             stops = order.keep.name in self.stops
-            keep.keep(composed(first().stage, [first()]), order.keep)
+            shutil.copytree(self.run, order.keep, dirs_exist_ok=True)
             if not self.is_told:
                 (order.keep / "rank_0" / run_record.FILE).unlink()
             found[order.keep, order.rank] = {
@@ -65,8 +74,10 @@ class Recorded:
         return found
 
 
-def test_a_stage_that_a_run_of_another_layout_tells_is_not_run(wanted: dict[Layout, Asked], tmp_path: Path) -> None:
-    runner = Recorded()
+def test_a_stage_that_a_run_of_another_layout_tells_is_not_run(
+    wanted: dict[Layout, Asked], run: Path, tmp_path: Path
+) -> None:
+    runner = Recorded(run)
     stages = Stages(runner=runner)
     assert stages.to_run(wanted) == 1
     found, broken = stages.traces(wanted)
@@ -79,8 +90,10 @@ def test_a_stage_that_a_run_of_another_layout_tells_is_not_run(wanted: dict[Layo
     assert keep.source(found[TWO].folders[0]).trace.used_peak_bytes == pytest.approx(PEAK_OF_TWO, rel=0.0001)
 
 
-def test_all_stages_of_a_layout_are_run_where_that_is_asked_for(wanted: dict[Layout, Asked], tmp_path: Path) -> None:
-    runner = Recorded()
+def test_all_stages_of_a_layout_are_run_where_that_is_asked_for(
+    wanted: dict[Layout, Asked], run: Path, tmp_path: Path
+) -> None:
+    runner = Recorded(run)
     stages = Stages(runner=runner)
     stages.traces(wanted)
     assert stages.to_run({TWO: wanted[TWO]}, truly={TWO}) == 1
@@ -91,8 +104,8 @@ def test_all_stages_of_a_layout_are_run_where_that_is_asked_for(wanted: dict[Lay
     assert stages.to_run(wanted) == 0
 
 
-def test_without_composing_all_are_run(wanted: dict[Layout, Asked]) -> None:
-    runner = Recorded()
+def test_without_composing_all_are_run(wanted: dict[Layout, Asked], run: Path) -> None:
+    runner = Recorded(run)
     stages = Stages(runner=runner, composes=False)
     assert stages.to_run(wanted) == 2
     found, _ = stages.traces(wanted)
@@ -100,23 +113,23 @@ def test_without_composing_all_are_run(wanted: dict[Layout, Asked]) -> None:
     assert not any(item.composed for item in found.values())
 
 
-def test_what_does_not_compose_after_all_is_run(wanted: dict[Layout, Asked]) -> None:
-    runner = Recorded(is_told=False)
+def test_what_does_not_compose_after_all_is_run(wanted: dict[Layout, Asked], run: Path) -> None:
+    runner = Recorded(run, is_told=False)
     found, broken = Stages(runner=runner).traces(wanted)
     assert runner.ran == ["four", "two"]
     assert not broken
     assert (found[TWO].ran, found[TWO].composed) == (1, 0)
 
 
-def test_nothing_is_composed_from_a_layout_that_is_refused(wanted: dict[Layout, Asked]) -> None:
-    runner = Recorded(stops=["four"])
+def test_nothing_is_composed_from_a_layout_that_is_refused(wanted: dict[Layout, Asked], run: Path) -> None:
+    runner = Recorded(run, stops=["four"])
     found, broken = Stages(runner=runner).traces(wanted)
     assert list(broken) == [FOUR]
     assert runner.ran == ["four", "two"]
     assert found[TWO].composed == 0
 
 
-def test_a_layout_whose_step_swap_turns_is_run(wanted: dict[Layout, Asked]) -> None:
+def test_a_layout_whose_step_swap_turns_is_run(wanted: dict[Layout, Asked], run: Path) -> None:
     item = wanted[TWO]
     wanted[TWO] = Asked(orders=item.orders, turned=item.orders, offered=item.offered)
-    assert Stages(runner=Recorded()).to_run(wanted) == 3
+    assert Stages(runner=Recorded(run)).to_run(wanted) == 3
