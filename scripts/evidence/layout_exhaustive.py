@@ -21,17 +21,18 @@ from math import inf, isfinite
 from pathlib import Path
 
 from cases import MODELS, ROOT
-from evidence_page import opening, paragraph
+from evidence_page import kept, opening, paragraph
 
 from swapconf.config import overrides
 from swapconf.dryrun.kept_runs import Reports, reports_of
 from swapconf.dryrun.rank_order import RankOrder
 from swapconf.layout.bounds import least_bytes, least_us
+from swapconf.layout.found import Final, Found, Tried
 from swapconf.layout.judged import Judged
 from swapconf.layout.layout import Layout, layout_of
 from swapconf.layout.legal import layouts, wishes
 from swapconf.layout.runs import Refused, RunSettings
-from swapconf.layout.search import Final, Found, Limit, Search, Tried
+from swapconf.layout.search import Limit, Search
 from swapconf.plan.judge import Judge, judge_of
 from swapconf.plan.limits import Budget
 from swapconf.plan.modes import KEEP, RECOMPUTED, uniform
@@ -45,6 +46,7 @@ PAGE = ROOT / "docs/evidence/layouts.md"
 CARD, SLOWER = "ascend_910b2", 0.3
 SHARES = (0.25, 0.75, 1.1, 4.0)  # of the way from full recompute to no strategy, of the YAML's own layout
 SAME = 0.005  # of a step
+BESIDE = "## Composed instead of run"  # what layout_composed.py puts behind it
 _ANYTHING = 1 << 50
 _HEAD = (
     *("model", "layouts", "budget", "fit", "own ms", "best", "ms"),
@@ -106,10 +108,10 @@ class Remembered:
         self.refused: dict[Layout, Refused] = {}
         self.asked: set[Layout] = set()
 
-    def run(self, wanted: Sequence[Layout]) -> tuple[list[Tried], list[Refused]]:
+    def run(self, wanted: Sequence[Layout], *, truly: bool = False) -> tuple[list[Tried], list[Refused]]:
         fresh = [layout for layout in wanted if layout not in self.tried and layout not in self.refused]
         if fresh:
-            tried, refused = self._world.run(fresh)
+            tried, refused = self._world.run(fresh, truly=truly)
             self.tried.update((item.layout, item) for item in tried)
             self.refused.update((item.layout, item) for item in refused)
         return (
@@ -123,8 +125,8 @@ class Remembered:
             self.finals[layout] = self._world.plan(layout)
         return self.finals[layout]
 
-    def ranks(self, layout: Layout) -> int:
-        return self._world.ranks(layout)
+    def ranks(self, wanted: Sequence[Layout], *, truly: bool = False) -> int:
+        return self._world.ranks(wanted, truly=truly)
 
 
 def _of_model(model: str, given: argparse.Namespace) -> Iterator[Row]:
@@ -136,14 +138,14 @@ def _of_model(model: str, given: argparse.Namespace) -> Iterator[Row]:
     own = layout_of(study)
     found = layouts(own, given.cards, wishes(given.fix, given.vary))
     card = hardware.load(CARD)
-    runner = _runner(given.jobs)
-    first = _world(study, changes, runner, _ANYTHING, given.effort)
+    run = runner(given.jobs)
+    first = _world(study, changes, run, _ANYTHING, given.effort)
     first.checked(found)
     trainable = [layout for layout in found if layout in first.candidates]
     print(f"{model}: {len(trainable)} of {len(found)} layouts can be trained", flush=True)
     for budget in _budgets(first, own)[: given.budgets]:
         start = time.monotonic()
-        judged = _world(study, changes, runner, budget, given.effort)
+        judged = _world(study, changes, run, budget, given.effort)
         judged.checked(found)
         world = Remembered(judged)
         for layout in trainable:
@@ -173,7 +175,7 @@ def _of_model(model: str, given: argparse.Namespace) -> Iterator[Row]:
         )
 
 
-def _runner(jobs: int):  # type: ignore[no-untyped-def]
+def runner(jobs: int):  # type: ignore[no-untyped-def]
     def run(orders: Sequence[RankOrder]) -> Reports:
         return reports_of(orders, jobs, reuse=True)
 
@@ -186,7 +188,7 @@ def _world(study: Study, changes: Sequence[str], runner, budget: int, effort: fl
     def judge(candidate: Study, folders: Sequence[Path]) -> Judge:
         return judge_of(candidate, folders, machine, Budget(card_bytes=budget), slower_link=SLOWER, max_entries=6)
 
-    return Judged(study, changes, RunSettings(), runner, judge, effort=effort, may_deal=False)
+    return Judged(study, changes, RunSettings(composes=False), runner, judge, effort=effort, may_deal=False)
 
 
 def _budgets(world: Judged, own: Layout) -> list[int]:
@@ -247,6 +249,7 @@ def page(rows: Sequence[Row], effort: float, fixed: Sequence[str]) -> str:
             ),
             *("## How it was made", ""),
             *(line for text in made for line in paragraph(text)),
+            *kept(PAGE, BESIDE)[1:],
         ]
     )
 

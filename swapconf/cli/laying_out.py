@@ -30,13 +30,16 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LayoutOptions:
     """What is asked of a search of layouts. ``fix``, ``vary``: see `layout.legal.wishes`; ``top``: how many are shown;
-    ``most_runs``: ranks."""
+    ``most_runs``: ranks; ``composes``: stages that runs of other layouts tell are not run;
+    ``stages``: only layers by stage vary."""
 
     cards: int
     fix: tuple[str, ...]
     vary: tuple[str, ...]
     top: int
     most_runs: int
+    composes: bool
+    stages: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,18 +63,19 @@ def laid_out(
     from swapconf.dryrun.no_dry_run import no_dry_run
     from swapconf.layout.judged import Judged
     from swapconf.layout.layout import layout_of
-    from swapconf.layout.legal import Degree, layouts, wishes
+    from swapconf.layout.legal import Degree, layouts, of_stages, wishes
     from swapconf.layout.ranked import ranked
     from swapconf.layout.runs import RunSettings
     from swapconf.layout.search import Limit, Search
     from swapconf.plan.runs import LEVEL
-    from swapconf.report.layout_text import beforehand, so_far
+    from swapconf.report.layout_progress import beforehand, shifting, so_far
 
     budget, on = asked.in_bytes(), machine.load()  # these before dry runs that would be for nothing
     own, wish = layout_of(study), wishes(wanted.fix, wanted.vary)
     stop(list(no_dry_run(study, LEVEL, os.environ, runs.register_path or "")))
     settings = RunSettings(
         fold=runs.fold,
+        composes=wanted.composes,
         timeout_seconds=runs.timeout,
         keep=runs.keep.resolve() if runs.keep is not None else None,
         register_path=runs.register_path or "",
@@ -81,16 +85,24 @@ def laid_out(
         return judge_of_traces(candidate, folders, asked, machine, on)
 
     may_deal = Degree.OFFSET not in wish.fixed
-    found = layouts(own, wanted.cards, wish)
+    found = of_stages(own, wanted.cards, wish) if wanted.stages else layouts(own, wanted.cards, wish)
     here = own if own.cards == wanted.cards else None
     told = _Told(runs)
-    world = Judged(study, changes, settings, told, judge, effort=asked.effort, may_deal=may_deal)
+    world = Judged(
+        study, changes, settings, told, judge, effort=asked.effort, may_deal=may_deal, tells_shifts=wanted.stages
+    )
     refused = world.checked(list(dict.fromkeys([*found, *([here] if here is not None else [])])))
     trainable = [layout for layout in found if layout in world.candidates]
     if not trainable:
         raise ValueError(_none(wanted.cards, [item.why for item in refused]))
-    told.left = min(wanted.most_runs, sum(layout.stages for layout in world.candidates))
-    say(beforehand(list(world.candidates), wanted.most_runs), err=True)
+    every = list(world.candidates)
+    needed = world.ranks(every)
+    told.left = min(wanted.most_runs, needed)
+    composed = world.ranks(every, truly=True) - needed
+    say(
+        shifting(wanted.most_runs) if wanted.stages else beforehand(len(every), needed, composed, wanted.most_runs),
+        err=True,
+    )
     search = Search(
         world=world,
         layouts=trainable,
@@ -125,9 +137,9 @@ class _Told:
 
     def __call__(self, orders: Sequence[RankOrder]) -> Reports:
         from swapconf.dryrun import capacity
-        from swapconf.report.layout_text import time_left
+        from swapconf.report.layout_progress import time_left
 
-        found = reports(orders, self._runs, phrase("dry run"))
+        found = reports(orders, self._runs, phrase("dry run"), remembers=True)
         self.left -= len(orders)
         took = [seconds for item in found.values() if (seconds := item.get("seconds"))]
         if took and not self._has_told and self.left > 0:

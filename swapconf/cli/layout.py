@@ -51,6 +51,17 @@ EXIT_IMPOSSIBLE, EXIT_INTERRUPTED = 3, 130
     metavar="N",
     help="Ranks to dry-run at most.",
 )
+@click.option(
+    "--stages",
+    is_flag=True,
+    help="Vary only how many layers each stage has (offset): shift layers as long as that is faster.",
+)
+@click.option(
+    "--compose/--no-compose",
+    "composes",
+    default=True,
+    help="Compose stages that runs of other layouts tell, instead of running them; the best are run in any case.",
+)
 @machine_options("generic", cann=True)
 @judging_options
 @set_option
@@ -98,6 +109,7 @@ def command(
     swapconf layout train.yaml --cards 64 --budget 58GB --hardware ascend_910b2
     swapconf layout train.yaml --cards 8 --budget 58GB --fix pipeline_stage --vary batch_size=1,2
     swapconf layout train.yaml --cards 8 --budget 58GB --hardware ascend_910b2 --confirm --write
+    swapconf layout train.yaml --cards 8 --budget 58GB --hardware ascend_910b2 --stages
 
     Ctrl-C ends the search with the best layout so far; a second start goes on with what was run.
 

@@ -37,8 +37,9 @@ def dry_run(study: Study, keep: Path, runs: RunOptions, title: str, ranks: Seque
     return dry_runs.stage_runs(orders, reports(orders, runs, title))
 
 
-def reports(orders: Sequence[RankOrder], runs: RunOptions, title: str) -> Reports:
-    """What became of dry runs, by folder and rank, those in the cache among them; with their progress."""
+def reports(orders: Sequence[RankOrder], runs: RunOptions, title: str, *, remembers: bool = False) -> Reports:
+    """What became of dry runs, by folder and rank, those in the cache among them; with their progress. ``remembers``:
+    also those that were refused."""
     from swapconf.dryrun import capacity, fan_out
     from swapconf.dryrun.environment import prepare
     from swapconf.dryrun.kept_runs import reports_of
@@ -51,6 +52,7 @@ def reports(orders: Sequence[RankOrder], runs: RunOptions, title: str) -> Report
             [replace(order, board=progress.board) for order in orders],
             capacity.jobs_at_once(orders, runs.jobs),
             reuse=not runs.no_cache,
+            remembers=remembers,
             dask=runs.dask,
             progress=progress.step,
         )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 
-from swapconf.dryrun.fold.folded import foldable
+from swapconf.dryrun.fold.orders import foldable
 from swapconf.dryrun.rank_order import RankOrder, cluster_of
 from swapconf.words.units import GIB, MIB
 

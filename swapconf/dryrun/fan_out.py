@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from swapconf.dryrun.fold.folded import dry_run, foldable
+from swapconf.dryrun.fold.folded import dry_run
+from swapconf.dryrun.fold.orders import foldable
 from swapconf.dryrun.outcome import RankReport
 from swapconf.dryrun.rank_order import RankOrder, cluster_of
 from swapconf.words import extras

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -19,6 +20,8 @@ from swapconf.words.phrases import Phrase, phrase
 
 # a rank that does not fit has run its step all the same, on a simulated device
 _HAVE_FIGURES = (RankOutcome.COMPLETED.value, RankOutcome.DOES_NOT_FIT.value)
+# what stops a run and is gone the next time
+_PASSING = re.compile(r"MemoryError|OSError|PermissionError|Connection|Timeout|Interrupt|Errno|[Oo]ut of memory")
 
 Reports: TypeAlias = "dict[tuple[Path, int], Mapping[str, Any]]"  # by folder and rank
 
@@ -28,15 +31,17 @@ def reports_of(
     jobs: int,
     *,
     reuse: bool = False,
+    remembers: bool = False,
     dask: str | None = None,
     progress: Callable[[], None] = lambda: None,
 ) -> Reports:
     """By folder and rank what became of orders that keep their traces. ``reuse``: take a kept run with the same
-    settings and versions for a new one. ``progress``: called after each new run."""
+    settings and versions for a new one; with ``remembers`` also one that MindSpore or mindformers refused.
+    ``progress``: called after each new run."""
     known: Reports = {}
     waiting = []
     for order in orders:
-        kept = _kept(order) if reuse else {}
+        kept = _kept(order, remembers=remembers) if reuse else {}
         if kept:
             known[_key(order)] = kept
         else:
@@ -52,8 +57,9 @@ def _key(order: RankOrder) -> tuple[Path, int]:
     return order.keep, order.rank
 
 
-def _kept(order: RankOrder) -> Mapping[str, Any]:
-    """The report of an equal run whose trace, if it left one, is still in its folder; empty where there is none."""
+def _kept(order: RankOrder, *, remembers: bool) -> Mapping[str, Any]:
+    """The report of an equal run whose trace, if it left one, is still in its folder; empty where there is none.
+    ``remembers``: or that was refused."""
     assert order.keep is not None
     place = order.keep / f"rank_{order.rank}"
     found, report = run_record.read(place), run_record.report(place)
@@ -74,8 +80,15 @@ def _kept(order: RankOrder) -> Mapping[str, Any]:
     has_trace = (place / "memory_block.csv").exists()
     # of a folded run without a trace its figures are all that there is
     is_there = has_trace if report.get("folded") is None else order.fold and (has_trace or not report.get("grown"))
-    is_usable = run_record.is_whole(report) and report["outcome"] in _HAVE_FIGURES
-    return report if same and is_there and is_usable else {}
+    if not same or not run_record.is_whole(report):
+        return {}
+    is_usable = is_there and report["outcome"] in _HAVE_FIGURES
+    return report if is_usable or (remembers and _is_refused(report)) else {}
+
+
+def _is_refused(report: Mapping[str, Any]) -> bool:
+    """Whether it would end so every time."""
+    return report["outcome"] == RankOutcome.STOPPED.value and not _PASSING.search(str(report["detail"]))
 
 
 def without_trace(report: Mapping[str, Any]) -> Phrase:

@@ -67,7 +67,8 @@ class LayerMoves:
 @dataclass(frozen=True, slots=True)
 class LayerRecomputes:
     """How many kernels of one layer one training step recomputes, views not counted; what the model recomputes by
-    itself is among them."""
+    itself is among them. ``layer``: "" for kernels that MindSpore names after none, such as those of a router and of
+    the exchange of tokens (2.9.0)."""
 
     layer: str
     kernels: int

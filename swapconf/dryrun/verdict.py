@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from swapconf.dryrun.effect import compare_copies, compare_recompute
@@ -71,13 +72,21 @@ def verdict(report: RankReport, study: Study, log: WorkerLog, peaks: Peaks, effe
         limit_bytes=limit,
         recomputed=None
         if effect.recomputed is None
-        else tuple(LayerRecomputes(layer, kernels) for layer, kernels in effect.recomputed_by_layer.items()),
+        else tuple(LayerRecomputes(layer, kernels) for layer, kernels in _recomputed(effect)),
         moved=tuple(
             LayerMoves(layer, copies.num_tensors, copies.size_bytes) for layer, copies in effect.by_layer.items()
         ),
         findings=in_order([*report.findings, *findings]),
         outcome=RankOutcome.DOES_NOT_FIT if is_sure else RankOutcome.COMPLETED,
     )
+
+
+def _recomputed(effect: Effect) -> Iterator[tuple[str, int]]:
+    """By layer, at last what MindSpore names after none."""
+    by_layer = effect.recomputed_by_layer
+    yield from by_layer.items()
+    if elsewhere := len(effect.recomputed or ()) - sum(by_layer.values()):
+        yield "", elsewhere
 
 
 def _remedy(peak: Peak | None, limit: int) -> str:

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import inf
 from pathlib import Path
 from typing import TypeAlias
 
-from swapconf.dryrun.rank_order import RankOrder
 from swapconf.layout import runs
 from swapconf.layout.coarse import coarse
 from swapconf.layout.facts import facts_of
+from swapconf.layout.found import Final, Tried
 from swapconf.layout.layout import Deal, Layout
-from swapconf.layout.runs import Candidate, Refused, Runner, RunSettings
-from swapconf.layout.search import Final, Tried
+from swapconf.layout.runs import Candidate, Refused, RunSettings
+from swapconf.layout.shifts import shifts
+from swapconf.layout.stages import Asked, Runner, Stages, Traced
 from swapconf.plan.deal import better_deal
 from swapconf.plan.judge import Judge
 from swapconf.plan.keys import best_of_keys
@@ -36,6 +37,7 @@ class Judged:
         given: Changes of the command line.
         judge_of: Makes a judge of a layout's YAML and traces, under the budget.
         may_deal: Whether layers may be dealt to the stages otherwise than the layouts say.
+        tells_shifts: Whether it is told of each that was run which other layers by stage may be faster.
     """
 
     def __init__(
@@ -48,13 +50,16 @@ class Judged:
         *,
         effort: float = 1.0,
         may_deal: bool = True,
+        tells_shifts: bool = False,
     ) -> None:
-        self._study, self._given, self._settings, self._runner = study, given, settings, runner
-        self._judge_of, self._effort, self._may_deal = judge_of, effort, may_deal
+        self._study, self._given, self._settings = study, given, settings
+        self._judge_of, self._effort = judge_of, effort
+        self._may_deal, self._tells_shifts = may_deal, tells_shifts
         self.candidates: dict[Layout, Candidate] = {}
         self.planned: dict[Layout, Planned] = {}
-        self._orders: dict[Layout, list[RankOrder]] = {}
-        self._folders: dict[Layout, tuple[Path, ...]] = {}
+        self._stages = Stages(runner=runner, composes=settings.composes)
+        self._asked: dict[Layout, Asked] = {}
+        self._traced: dict[Layout, Traced] = {}
         self._judges: dict[Layout, Judge] = {}
 
     def checked(self, layouts: Sequence[Layout]) -> list[Refused]:
@@ -63,38 +68,52 @@ class Judged:
         self.candidates.update((item.layout, item) for item in good)
         return bad
 
-    def ranks(self, layout: Layout) -> int:
-        if layout not in self.candidates:
-            self.checked([layout])
-        return len(self._orders_of(layout)) if layout in self.candidates else 0
+    def ranks(self, layouts: Sequence[Layout], *, truly: bool = False) -> int:
+        self.checked([layout for layout in layouts if layout not in self.candidates])
+        asked = self._of([layout for layout in layouts if layout in self.candidates])
+        return self._stages.to_run(asked, asked if truly else ())
 
-    def _orders_of(self, layout: Layout) -> list[RankOrder]:
-        if layout not in self._orders:
-            self._orders[layout] = runs.orders_of(self.candidates[layout], self._settings)
-        return self._orders[layout]
+    def origins(self, layout: Layout) -> tuple[str, ...]:
+        """By stage from what its trace is composed, "" where it was run."""
+        return self._traced[layout].origins
 
-    def run(self, layouts: Sequence[Layout]) -> tuple[list[Tried], list[Refused]]:
+    def _of(self, layouts: Iterable[Layout]) -> dict[Layout, Asked]:
+        """What they ask for."""
+        for layout in layouts:
+            if layout not in self._asked:
+                self._asked[layout] = runs.asked_of(self.candidates[layout], self._settings)
+        return {layout: self._asked[layout] for layout in layouts}
+
+    def run(self, layouts: Sequence[Layout], *, truly: bool = False) -> tuple[list[Tried], list[Refused]]:
         refused = self.checked([layout for layout in layouts if layout not in self.candidates])
-        chosen = {layout: self._orders_of(layout) for layout in layouts if layout in self.candidates}
-        found, broken = runs.run(chosen, self._runner)
-        self._folders.update(found)
+        asked = self._of([layout for layout in layouts if layout in self.candidates])
+        found, broken = self._stages.traces(asked, asked if truly else ())
+        self._traced.update(found)
         tried = []
         for layout in found:
+            self._judges.pop(layout, None)
             try:
                 tried.append(self._tried(layout))
             except ValueError as error:  # also a Mismatch: traces that cannot be judged
-                broken.append(Refused(layout=layout, rule="", why=str(error)))
-        return tried, [*refused, *broken]
+                if self._traced[layout].composed:
+                    again, failed = self.run([layout], truly=True)
+                    tried += again
+                    refused += failed
+                else:
+                    broken[layout] = str(error)
+        return tried, [*refused, *(Refused(layout=layout, rule="", why=why) for layout, why in broken.items())]
 
     def _tried(self, layout: Layout) -> Tried:
-        judge = self.judge(layout)
+        judge, traced = self.judge(layout), self._traced[layout]
         best = coarse(judge)
         return Tried(
             layout=layout,
             facts=facts_of(layout, judge),
-            ranks=self.ranks(layout),
+            ranks=traced.ran,
+            composed=traced.composed,
             floor_us=judge.evaluation(uniform(KEEP, judge.network)).step_us,
             coarse_us=best.cost_us if best.fits else inf,
+            shifts=shifts(judge) if self._tells_shifts else (),
         )
 
     def plan(self, layout: Layout) -> Final:
@@ -116,7 +135,7 @@ class Judged:
         if layout not in self._judges:
             if len(self._judges) >= _KEPT:
                 del self._judges[next(iter(self._judges))]
-            self._judges[layout] = self._judge_of(self.candidates[layout].study, self._folders[layout])
+            self._judges[layout] = self._judge_of(self.candidates[layout].study, self._traced[layout].folders)
         return self._judges[layout]
 
 

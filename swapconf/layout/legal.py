@@ -110,6 +110,19 @@ def layouts(own: Layout, cards: int, asked: Wishes) -> tuple[Layout, ...]:
     return tuple(sorted(found))
 
 
+def of_stages(own: Layout, cards: int, asked: Wishes) -> tuple[Layout, ...]:
+    """The layout of the YAML, and the same with its layers dealt evenly: from these on layers are shifted. Raises
+    BadWish."""
+    if own.stages == 1 or own.interleaves > 1:
+        raise BadWish(phrase("--stages shifts layers between the stages of a pipeline without interleave"))
+    if own.cards != cards:
+        raise BadWish(phrase("--stages is of the YAML's own layout, which has {cards} cards", cards=own.cards))
+    if asked.varied or Degree.OFFSET in asked.fixed:
+        raise BadWish(phrase("--stages varies `offset` alone; leave --vary and --fix offset out"))
+    even = dealt(sum(own.layers_of_stage), own.stages)
+    return tuple(dict.fromkeys((own, replace(own, deal=even))))
+
+
 def _degrees(own: Layout, cards: int, asked: Wishes) -> Iterator[Layout]:
     """What the cards can be cut into, with the switches that make a difference there."""
     parts = divisors(cards)

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from math import inf
 
 from swapconf.decide.layout import size
+from swapconf.layout.found import Fate, Found, Lost
 from swapconf.layout.judged import Judged
 from swapconf.layout.layout import Layout, plain
-from swapconf.layout.search import Fate, Found, Lost
 from swapconf.plan.judge import SLOWER, Judge
 from swapconf.plan.modes import Plan
 from swapconf.plan.planned import Planned, needed_bytes
@@ -33,6 +33,7 @@ class Row:
         tightest_stage, left_bytes: The stage whose pool has least left, and how much; below zero where it does not fit.
         needed_bytes: The least budget of a card that it fits in.
         tokens_per_second: Of each card; None where the YAML does not tell the length of sequences.
+        composed: From what traces of it are composed that were not run, each once.
         more_us: By how much its step is longer than the best, with the range of that; None for the best itself, and
             where nothing fits.
     """
@@ -46,6 +47,7 @@ class Row:
     needed_bytes: int
     host_bytes: int
     tokens_per_second: float | None
+    composed: tuple[str, ...] = ()
     more_us: tuple[float, float, float] | None = None
 
     @property
@@ -122,7 +124,8 @@ def _row(layout: Layout, world: Judged, study: Study) -> Row:
     planned = world.planned[layout]
     judge, plan = planned.judge, planned.chosen.plan
     found, pools = judge.evaluation(plan), judge.pool_bytes(plan)
-    return _made(layout, judge, planned, judge.parts(plan), found, pools, needed_bytes(judge, plan), study)
+    row = _made(layout, judge, planned, judge.parts(plan), found, pools, needed_bytes(judge, plan), study)
+    return replace(row, composed=tuple(dict.fromkeys(filter(None, world.origins(layout)))))
 
 
 def _as_it_is(own: Layout, world: Judged, study: Study) -> Row:

@@ -10,101 +10,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from enum import Enum
 from math import inf
 from typing import Protocol
 
 from swapconf.layout.bounds import kind, least_bytes, least_us
-from swapconf.layout.facts import Facts
-from swapconf.layout.layout import Deal, Layout
+from swapconf.layout.found import Fate, Final, Found, Lost, Tried, ordered
+from swapconf.layout.layout import Layout
 from swapconf.layout.runs import Refused
-from swapconf.words.phrases import mark
 
 AT_ONCE = 4  # layouts that are run before what they tell is looked at
 NEAR = 0.1  # of a step: what is so near is planned as well, as far as plans are left, since it may be called equal
 MOST_RUNS, MOST_PLANS = 40, 5  # ranks to dry-run, and layouts to plan in full beside the YAML's own
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Tried:
-    """A layout that was run.
-
-    Attributes:
-        ranks: How many were dry-run for it, or read from the cache.
-        floor_us: Its step without a strategy, which no strategy gets below.
-        coarse_us: Its step with the best coarse plan; infinite where none fits.
-    """
-
-    layout: Layout
-    facts: Facts
-    ranks: int
-    floor_us: float
-    coarse_us: float
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Final:
-    """A layout that was planned in full. ``deal``: other layers by stage that promise more, None for none."""
-
-    layout: Layout
-    cost_us: float
-    deal: Deal | None = None
-    is_interrupted: bool = False
+LAST = 3  # of those planned, the best: all their stages are really run
 
 
 class World(Protocol):
     """What can be asked of layouts."""
 
-    def run(self, layouts: Sequence[Layout]) -> tuple[list[Tried], list[Refused]]:
-        """Dry-run them and try a few strategies on each."""
+    def run(self, layouts: Sequence[Layout], *, truly: bool = False) -> tuple[list[Tried], list[Refused]]:
+        """Dry-run what cannot be composed of them, with ``truly`` all, and try a few strategies on each."""
 
     def plan(self, layout: Layout) -> Final:
         """The best strategy of one that was run."""
 
-    def ranks(self, layout: Layout) -> int:
-        """How many ranks of it would be dry-run."""
-
-
-class Fate(Enum):
-    """Why a layout is not among those that were planned; the text goes on "...: N layouts"."""
-
-    CHECK = mark("`check` finds an error")
-    REFUSED = mark("MindSpore or mindformers refuses them, or a run failed")
-    TOO_LARGE = mark("weights, gradients and optimizer state alone take more than the budget")
-    COMPUTES = mark("their compute alone takes longer than the best step")
-    FLOOR = mark("even without swap and recompute their step is longer than the best")
-    COARSE = mark("their best coarse plan is slower, and they were not planned in full")
-    NOT_RUN = mark("not run, as the number of dry runs was reached or the search ended")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Lost:
-    """``told``: what is known of it: bytes, microseconds, or words."""
-
-    layout: Layout
-    fate: Fate
-    told: float | str = ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Found:
-    """``finals``: planned in full, the fastest first; what does not fit is at the end. ``ran``: ranks."""
-
-    finals: tuple[Final, ...] = ()
-    lost: tuple[Lost, ...] = ()
-    tried: tuple[Tried, ...] = ()
-    ran: int = 0
-    is_interrupted: bool = False
-
-    def having(self, final: Final) -> Found:
-        """The same with another plan of one layout."""
-        others = [item for item in self.finals if item.layout != final.layout]
-        return replace(self, finals=_ordered([*others, final]))
-
-
-def _ordered(finals: Iterable[Final]) -> tuple[Final, ...]:
-    """The fastest first; what does not fit is at the end."""
-    return tuple(sorted(finals, key=lambda item: (item.cost_us, item.layout)))
+    def ranks(self, layouts: Sequence[Layout], *, truly: bool = False) -> int:
+        """How many ranks `run` would dry-run."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -132,6 +62,7 @@ class Search:
     _finals: dict[Layout, Final] = field(default_factory=dict)
     _lost: dict[Layout, Lost] = field(default_factory=dict)
     _ran: int = 0
+    _runs_more: bool = True
 
     def run(self) -> Found:
         """An interrupt ends the runs, and the best of what was run is planned; another one ends that, too."""
@@ -140,7 +71,7 @@ class Search:
         try:
             self._run_all()
         except KeyboardInterrupt:
-            interrupted, most = True, 1
+            interrupted, most, self._runs_more = True, 1, False
         try:
             interrupted = self._plan_all(most) or interrupted
         except KeyboardInterrupt:
@@ -158,7 +89,7 @@ class Search:
     def _run_all(self) -> None:
         waiting = [layout for layout in self.layouts if layout != self.own]
         if self.own is not None:
-            self._run([self.own])
+            self._run([self.own], truly=True)
         while waiting := self._not_proven_worse(waiting):
             chosen = self._affordable(self._most_promising(waiting))
             if not chosen:
@@ -166,9 +97,22 @@ class Search:
                 break
             self._run(chosen)
             waiting = [layout for layout in waiting if layout not in chosen]
+        self._shift()
 
-    def _run(self, layouts: Sequence[Layout]) -> None:
-        tried, refused = self.world.run(layouts)
+    def _shift(self) -> None:
+        """From the best layout on to those with other layers by stage, as long as one of them is better."""
+        while self._tried:
+            best = min(self._tried.values(), key=lambda item: (item.coarse_us, item.floor_us, item.layout))
+            near = [replace(best.layout, deal=deal) for deal in best.shifts]
+            waiting = self._not_proven_worse(one for one in near if one not in self._tried and one not in self._lost)
+            chosen = self._affordable(waiting)
+            if not chosen:
+                self._lost.update((layout, Lost(layout=layout, fate=Fate.NOT_RUN)) for layout in waiting)
+                return
+            self._run(chosen)
+
+    def _run(self, layouts: Sequence[Layout], *, truly: bool = False) -> None:
+        tried, refused = self.world.run(layouts, truly=truly)
         self._tried.update((item.layout, item) for item in tried)
         self._ran += sum(item.ranks for item in tried)
         self._refuse(refused)
@@ -177,6 +121,7 @@ class Search:
     def _refuse(self, refused: Iterable[Refused]) -> None:
         for item in refused:
             fate = Fate.CHECK if item.rule else Fate.REFUSED
+            self._tried.pop(item.layout, None)
             self._lost[item.layout] = Lost(layout=item.layout, fate=fate, told=item.rule or item.why)
 
     def _not_proven_worse(self, waiting: Iterable[Layout]) -> list[Layout]:
@@ -206,17 +151,23 @@ class Search:
         yield from later
 
     def _affordable(self, layouts: Iterable[Layout]) -> list[Layout]:
-        """As many as are run at once, as far as runs are left."""
+        """As many as are run at once, as far as runs are left, those among them that the last ones will take."""
         chosen: list[Layout] = []
-        left = self.limit.runs - self._ran
+        ranks, composed = 0, list[int]()
         for layout in layouts:
-            ranks = self.world.ranks(layout)
-            if ranks <= left:
+            more = self.world.ranks([*chosen, layout]) - ranks
+            without = self.world.ranks([layout], truly=True) - more
+            if self._ran + ranks + more + self._reserved([*composed, without]) <= self.limit.runs:
                 chosen.append(layout)
-                left -= ranks
+                ranks += more
+                composed.append(without)
             if len(chosen) == AT_ONCE:
                 break
         return chosen
+
+    def _reserved(self, more: Sequence[int] = ()) -> int:
+        """Ranks that it may take to run all stages of the last ones. ``more``: composed stages of layouts to come."""
+        return sum(sorted([*(item.composed for item in self._tried.values()), *more])[-LAST:])
 
     # --- which are planned --------------------------------------------------------------------------------------------
 
@@ -231,11 +182,35 @@ class Search:
                 break
             if self._plan(min(left, key=lambda item: (item.coarse_us, item.floor_us, item.layout)).layout):
                 return True
+        if self._run_last():
+            return True
         for item in self._open():
             is_slower = item.floor_us >= self.best_planned_us
             fate, us = (Fate.FLOOR, item.floor_us) if is_slower else (Fate.COARSE, item.coarse_us)
             self._lost[item.layout] = Lost(layout=item.layout, fate=fate, told=us)
         return False
+
+    def _run_last(self) -> bool:
+        """What was composed of the best is run, and they are planned by that. Whether it was interrupted."""
+        while True:
+            last = ordered(self._finals.values())[:LAST]
+            composed = next((item.layout for item in last if self._may_run(item.layout)), None)
+            if composed is None:
+                return False
+            if not self._run_truly(composed):
+                del self._finals[composed]
+            elif self._plan(composed):
+                return True
+
+    def _may_run(self, layout: Layout) -> bool:
+        """Whether some of it is composed, and runs are left for that."""
+        missing = self._tried[layout].composed
+        return self._runs_more and 0 < missing <= self.limit.runs - self._ran
+
+    def _run_truly(self, layout: Layout) -> bool:
+        """Whether it can be."""
+        self._run([layout], truly=True)
+        return layout in self._tried
 
     def _open(self) -> list[Tried]:
         return [item for layout, item in self._tried.items() if layout not in self._finals]
@@ -245,14 +220,18 @@ class Search:
         return min((item.cost_us for item in self._finals.values()), default=inf)
 
     def _plan(self, layout: Layout) -> bool:
-        """Whether it was interrupted. Other layers by stage that promise more are one more layout."""
+        """Whether it was interrupted. The first ones will most likely be the best, so that all their stages are run
+        before. Other layers by stage that promise more are one more layout."""
+        is_early = sum(not self._tried[item].composed for item in self._finals) < LAST
+        if is_early and self._may_run(layout) and not self._run_truly(layout):
+            return False
         final = self.world.plan(layout)
         self._finals[layout] = final
         self.told(self._found())
         if final.deal is not None and not final.is_interrupted:
             other = replace(layout, deal=final.deal)
             is_new = other not in self._tried and other not in self._lost
-            if is_new and self.world.ranks(other) <= self.limit.runs - self._ran:
+            if is_new and self._affordable([other]):
                 self._run([other])
         return final.is_interrupted
 
@@ -261,7 +240,7 @@ class Search:
             unknown = [layout for layout in self.layouts if layout not in self._tried and layout not in self._lost]
             self._lost.update((layout, Lost(layout=layout, fate=Fate.NOT_RUN)) for layout in unknown)
         return Found(
-            finals=_ordered(self._finals.values()),
+            finals=ordered(self._finals.values()),
             lost=tuple(self._lost.values()),
             tried=tuple(self._tried.values()),
             ran=self._ran,

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from math import inf, isfinite
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
+from swapconf.layout.found import Fate
 from swapconf.layout.layout import Layout
+from swapconf.layout.legal import dealt
 from swapconf.layout.ranked import LostGroup, Ranking, Row
-from swapconf.layout.search import Fate, Found
 from swapconf.layout.written import offset
 from swapconf.plan.planned import Planned, Verdict
 from swapconf.report import plan_text, plan_told
+from swapconf.report.layout_doubt import what_decides
 from swapconf.timing.parts import HIDDEN_MOST
 from swapconf.words.columns import Column, PrintedTable, count, record, size, table, words
 from swapconf.words.phrases import joined, phrase, plural, show
@@ -23,43 +25,6 @@ _MOST_WORDS = 3
 
 
 # --- lines ------------------------------------------------------------------------------------------------------------
-
-
-def beforehand(found: Sequence[Layout], most: int) -> str:
-    """How much there is to do. ``most``: ranks that may be dry-run."""
-    ranks = sum(layout.stages for layout in found)
-    return phrase(
-        "{layouts} can be trained on these cards; at most {ranks} of {all_ranks} are dry-run, first those of the YAML "
-        "itself; Ctrl-C ends it with the best so far, and a second start goes on from there",
-        layouts=plural(len(found), "{count} layout", "{count} layouts"),
-        ranks=plural(min(ranks, most), "{count} rank", "{count} ranks"),
-        all_ranks=ranks,
-    )
-
-
-def time_left(ranks: int, seconds: float, children: int) -> str:
-    """``seconds``: that one rank took; ``children``: at once."""
-    return phrase(
-        "at most {ranks} more, about {minutes:.0f} minutes with {children} at once, and the plans of the best",
-        ranks=plural(ranks, "{count} rank", "{count} ranks"),
-        minutes=ranks * seconds / 60 / max(children, 1),
-        children=children,
-    )
-
-
-def so_far(found: Found) -> str:
-    """How far a search is."""
-    told = phrase(
-        "{tried}, {planned} planned",
-        tried=plural(len(found.tried), "{count} layout was run", "{count} layouts were run"),
-        planned=len(found.finals),
-    )
-    known = [(item.cost_us, item.layout.name) for item in found.finals]
-    known += [(item.coarse_us, item.layout.name) for item in found.tried]
-    us, name = min(known, default=(inf, ""))
-    if not isfinite(us):
-        return told
-    return phrase("{told}; best so far: {layout}, a step of {step:.3f} ms", told=told, layout=name, step=us / 1000)
 
 
 def verdict_lines(ranking: Ranking, slower_link: float) -> Iterator[str]:
@@ -85,12 +50,13 @@ def verdict_lines(ranking: Ranking, slower_link: float) -> Iterator[str]:
             cards=ranking.cards,
         )
         yield from _against_the_yaml(ranking, best)
+        yield from _against_even(ranking, best)
         if ranking.equal:
             yield phrase(
                 "as fast as far as can be told: {layouts}",
                 layouts=joined("; ", [row.layout.name for row in ranking.equal]),
             )
-            yield _what_decides(best, ranking.equal[0])
+            yield what_decides(best, ranking.equal[0])
     yield phrase(
         "steps are those with a host link {share:.0%} slower than told; of the time for adding up gradients up to "
         "{hidden:.0%} may be hidden in a real step, which the ranges allow for",
@@ -118,19 +84,19 @@ def _against_the_yaml(ranking: Ranking, best: Row) -> Iterator[str]:
     )
 
 
-def _what_decides(best: Row, other: Row) -> str:
-    """What makes most of the doubt between two."""
-    more = other.parts.of_group_us - best.parts.of_group_us
-    gradients = abs(other.parts.gradients_us - best.parts.gradients_us)
-    copies = abs(other.parts.copies_us - best.parts.copies_us)
-    doubt = {
-        phrase("how far adding up gradients runs beside other work"): HIDDEN_MOST * gradients,
-        phrase("the rate of the host link"): 0.4 * copies,
-        phrase("the kernels that differ between the two"): float(abs(more).max()) * 0.3,
-    }
-    return phrase(
-        "what would decide: a measured profile (--measured) or calibration of {what}",
-        what=max(doubt, key=lambda name: doubt[name]),
+def _against_even(ranking: Ranking, best: Row) -> Iterator[str]:
+    """Where the best has other layers by stage: what the same takes with equal ones."""
+    even = dealt(sum(best.layout.layers_of_stage), best.layout.stages, best.layout.interleaves)
+    row = next((row for row in ranking.rows if row.layout == replace(best.layout, deal=even)), None)
+    if row is None or row is best or not row.fits or row.more_us is None:
+        return
+    between, low, high = (value / best.parts.step_us for value in row.more_us)
+    yield phrase(
+        "with equal stages and the best strategy for them a step takes {change:+.1%} of that more, {low:+.1%} to "
+        "{high:+.1%}",
+        change=between,
+        low=low,
+        high=high,
     )
 
 
@@ -186,6 +152,10 @@ def _step(row: Row) -> str:
     return f"{row.parts.step_us / 1000:.3f} ({low / 1000:.1f}-{high / 1000:.1f})"
 
 
+def _traces(row: Row) -> str:
+    return phrase("composed") if row.composed else phrase("run")
+
+
 def _more(row: Row) -> str:
     if row.more_us is None:
         return ""
@@ -199,6 +169,7 @@ _COLUMNS: tuple[Column[Row], ...] = (
     Column(key="layout", value=lambda row: row.layout.name),
     Column(title=phrase("layers"), shown=lambda row: ",".join(map(str, row.layout.layers_of_stage))),
     words(phrase("strategy"), strategy),
+    Column(title=phrase("traces"), shown=_traces),
     words(phrase("fits"), lambda row: plan_told.yes_no(row.fits)),
     count(phrase("tightest"), lambda row: row.tightest_stage, "tightest_stage"),
     Column(
@@ -292,6 +263,7 @@ def _row_record(row: Row) -> dict[str, Any]:
         "keys": layout_record(row.layout),
         "layers": list(row.layout.layers_of_stage),
         "strategy": show(strategy(row)),
+        "composed": [show(words) for words in row.composed],
         "step_low_us": low,
         "step_high_us": high,
         "more_us": between,

@@ -25,10 +25,12 @@ from swapconf.trace.work import COLLECTIVES, COPY, FLASH, FLASH_GRAD, VIEWS, Att
 from swapconf.upstream.device_kernels import is_between_stages
 
 _INTEGER = re.compile(r"ValueNode<Int64Imm> (-?\d+)")
-_COPIES, _COLLECTIVES = "copies", "collectives"
+COPIES, EXCHANGES = "copies", "collectives"
 # what links take over what is told of them: copies came to 0.95 to 1.3 of their rate in public measurements of A2 and
 # A3; collectives to the peak of their links where nothing is in the way, and more where cards are not on time
-_LINKS: Mapping[str, tuple[float, float]] = {_COPIES: (0.9, 1.3), _COLLECTIVES: (0.4, 1.4)}
+_LINKS: Mapping[str, tuple[float, float]] = {COPIES: (0.9, 1.3), EXCHANGES: (0.4, 1.4)}
+# that all cards have; behind these the kinds of kernels that a hardware file of one's own tells
+COMMON_GROUPS = (*FAMILIES, *_LINKS, *(origin.value for origin in SPREAD))
 _CAUSAL_MODES = frozenset({2, 3})  # leftUpCausal and rightDownCausal of flash attention
 
 
@@ -198,8 +200,8 @@ def _estimate(signature: Signature, hardware: Hardware, host: Host) -> Estimate:
     if primitive == COPY or primitive in COLLECTIVES:
         us = 1e6 * seconds(done, hardware, ranks, host)
         if primitive == COPY:
-            return Estimate(us, _COPIES)
-        return Estimate(us * hardware.value("collective_slowdown"), _COLLECTIVES)
+            return Estimate(us, COPIES)
+        return Estimate(us * hardware.value("collective_slowdown"), EXCHANGES)
     family = family_of(primitive, attention, (*signature.inputs, *signature.outputs))
     kind = kind_of(primitive, family, signature.inputs, signature.outputs)
     made_of = terms(primitive, signature.inputs, signature.outputs, done, hardware)
@@ -219,8 +221,7 @@ def _spread(hardware: Hardware) -> tuple[tuple[float, float], ...]:
 
 def _groups(hardware: Hardware) -> Mapping[str, int]:
     """Kernels that are fast or slow together."""
-    origins = (origin.value for origin in SPREAD)
-    return {name: number for number, name in enumerate((*FAMILIES, *_LINKS, *origins, *hardware.kinds))}
+    return {name: number for number, name in enumerate((*COMMON_GROUPS, *hardware.kinds))}
 
 
 def _ranks(task: Task) -> tuple[int, ...]:

@@ -14,10 +14,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from swapconf.timing.cost import Costs
+from swapconf.timing.costing import COMMON_GROUPS
 from swapconf.timing.schedule import micro_end
 from swapconf.timing.timing import COLLECTIVE, Floats, JointTimeline, KernelKind, RankTimeline
 
 HIDDEN_MOST = 0.7  # of the time for adding up gradients
+OWN, GRADIENTS = "own", "gradients"  # what a difference may be in doubt by, beside the common groups of kernels
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -53,6 +55,19 @@ def difference_us(one: StepParts, other: StepParts) -> tuple[float, float, float
     low, high = range_of(more, one.spread, other.gradients_us - one.gradients_us)
     between = other.step_us - one.step_us
     return between, between + low, between + high
+
+
+def doubts_us(one: StepParts, other: StepParts) -> dict[str, float]:
+    """How wide the range of their difference is by each thing that is not known of it: a group of kernels by its name,
+    OWN for those of a hardware file of one's own, and GRADIENTS."""
+    fast, slow = np.array(one.spread).T
+    wide = np.abs(other.of_group_us - one.of_group_us) * (slow - fast)
+    names = [*COMMON_GROUPS[: len(wide)], *[OWN] * (len(wide) - len(COMMON_GROUPS))]
+    found = dict.fromkeys((*names, GRADIENTS), 0.0)
+    for name, us in zip(names, wide.tolist(), strict=True):
+        found[name] += us
+    found[GRADIENTS] = HIDDEN_MOST * abs(other.gradients_us - one.gradients_us)
+    return found
 
 
 def range_of(us: Floats, spread: Sequence[tuple[float, float]], gradients_us: float) -> tuple[float, float]:

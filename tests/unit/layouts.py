@@ -24,7 +24,9 @@ class Recorded:
         self.asked: list[RankOrder] = []
         self._broken = broken
 
-    def __call__(self, orders: Sequence[RankOrder], runs: RunOptions, title: str) -> Reports:
+    def __call__(
+        self, orders: Sequence[RankOrder], runs: RunOptions, title: str, *, remembers: bool = False
+    ) -> Reports:
         self.asked += orders
         found: Reports = {}
         for order in orders:

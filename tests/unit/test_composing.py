@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from swapconf.dryrun.composing import keep
+from swapconf.dryrun.composing import keep, peers
 from swapconf.dryrun.composing.arranged import arranged
 from swapconf.dryrun.composing.composed import Composed, Source, composed
 from swapconf.dryrun.composing.passes import order, passes
@@ -262,3 +262,19 @@ def test_a_step_of_any_family_is_put_together_from_its_own_passes_as_it_was(
     assert [task.input_tensors for task in again.tasks] == [task.input_tensors for task in run.tasks]
     assert np.array_equal(np.argsort(again.blocks.end, kind="stable"), np.argsort(run.blocks.end, kind="stable"))
     assert len(again.opened.trace.kernels) == len(run.opened.trace.kernels)
+
+
+@pytest.mark.parametrize(
+    ("old", "ranks", "is_message", "name"),
+    [  # as runs of MindSpore 2.9.0 name them: stage 1 of 4 with tensor parallel 2, stage 1 of 3 with data parallel 4
+        ("0" * 48, [0, 2, 4, 6], False, "00adde28d73b2d94af214821e628204f9050f3783179f39b"),
+        ("0" * 48 + "Send", [0, 2, 4, 6], True, "00adde28d73b2d94af214821e628204f9050f3783179f39bSend"),
+        ("0" * 48, [0, 8, 16], False, "f794d5c33b540b1284133078983056844b97af90abbe7f6a"),
+        ("hccl_world_group", [0, 1], False, "hccl_world_group"),
+        ("4-4012500310532112944", [8, 10], False, "ranks-8-10"),
+    ],
+)
+def test_groups_of_several_stages_are_named_as_in_a_run_of_them(
+    old: str, ranks: list[int], is_message: bool, name: str
+) -> None:
+    assert peers._name(old, ranks, is_message) == name

@@ -10,9 +10,10 @@ import pytest
 
 from swapconf.dryrun.child import Ran
 from swapconf.dryrun.fold import folded as module
-from swapconf.dryrun.fold.folded import dry_run, foldable
+from swapconf.dryrun.fold.folded import dry_run
 from swapconf.dryrun.fold.grown_trace import Attempt
 from swapconf.dryrun.fold.micro_batches import micro_batches
+from swapconf.dryrun.fold.orders import foldable
 from swapconf.dryrun.outcome import RankOutcome, RankReport
 from swapconf.dryrun.rank_order import RankOrder
 from swapconf.study.study import Study

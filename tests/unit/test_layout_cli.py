@@ -189,3 +189,20 @@ def test_the_page_draws_a_point_a_layout_and_tells_what_its_yaml_says(config: Pa
     sections = json.loads(text.partition('id="sections">')[2].partition("</script>")[0])
     assert any("enable_parallel_optimizer: True" in item["text"] for item in sections)
     assert sections[-1]["text"].startswith("# as the file says")
+
+
+def test_the_same_input_gives_the_same_bytes(config: Path) -> None:
+    assert layout(config, "--format", "json").stdout == layout(config, "--format", "json").stdout
+
+
+def test_figures_say_where_they_are_from(config: Path) -> None:
+    assert all(row["composed"] == [] for row in record(config)["layouts"])
+    told = layout(config).output
+    assert "traces" in told
+    assert " run " in told
+
+
+def test_layers_of_one_stage_are_not_shifted(config: Path) -> None:
+    result = layout(config, "--stages")
+    assert result.exit_code == 2
+    assert "--stages shifts layers between the stages of a pipeline without interleave" in result.output

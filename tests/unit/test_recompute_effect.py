@@ -17,14 +17,16 @@ from swapconf.dryrun.effect.effect import Effect, Held, Launch, observed
 from swapconf.dryrun.fold.extrapolation import extrapolated
 from swapconf.dryrun.fold.folding import Fold, LayerRow, Size
 from swapconf.dryrun.fold.samples import Sample
+from swapconf.dryrun.outcome import RankOutcome, RankReport
+from swapconf.dryrun.verdict import Peaks, verdict
 from swapconf.models.network import Network
 from swapconf.trace.blocks import Blocks
 from swapconf.trace.phases import Phase, _recomputed, step_phases
-from swapconf.trace.trace import Task, Trace
+from swapconf.trace.trace import Task, Trace, WorkerLog
 from swapconf.upstream.scopes import Place, in_layer
 from swapconf.whatif.prepare import prepare
 from swapconf.words.findings import Finding
-from tests.helpers import golden
+from tests.helpers import TRACES, golden, study_of
 from tests.unit.networks import config
 from tests.unit.test_effect import FFN_NORM_SWAP, FLASH_SWAP, LAYER_SWAP, SECTION, decided, llama, qwen3
 from tests.unit.test_expand import full, op, ops, select
@@ -494,6 +496,38 @@ def test_layers_that_no_run_had_recompute_what_the_others_do() -> None:
     every = made(range(10))
     assert whole.recomputed_by_layer == every.recomputed_by_layer
     assert (whole.layers, whole.held) == (every.layers, every.held)
+
+
+def test_a_report_counts_what_runs_again_in_no_layer_too() -> None:
+    effect = seen("llama_l2_none")
+    blank = RankReport(file="train.yaml", rank=0, stage=0, level=1, outcome=RankOutcome.COMPLETED)
+    peaks = Peaks(used_bytes=1, with_fragments_bytes=1, reserved_bytes=None)
+    report = verdict(blank, study_of(TRACES / "llama.yaml"), WorkerLog(), peaks, effect)
+    assert report.recomputed is not None
+    assert report.recomputed[-1].layer == ""
+    assert sum(item.kernels for item in report.recomputed) == len(effect.recomputed or ()) == 2 * NORM_CASTS + 1
+
+
+def test_what_is_named_after_no_layer_grows_with_layers_and_micro_batches_or_with_neither() -> None:
+    """MindSpore names the exchange of tokens of experts after no layer: it runs again in each layer of each
+    micro-batch, a cast behind the layers once."""
+    plan = Fold(
+        rows=(LayerRow(0, 10),), whole=Size((10,), 16), small=Size((4,), 5), steps=(Size((6,), 5), Size((4,), 6))
+    )
+    exchanged, cast = Launch(Place("", "mlp"), "AlltoAllV"), Launch(Place("", "norm_out"), "Cast")
+
+    def made(size: Size) -> Effect:
+        count = size.layers[0] * size.micro_batches
+        return Effect(layers=frozenset(), moves=(), host_peak_bytes=0, recomputed=(*[exchanged] * count, cast))
+
+    samples = [
+        Sample(
+            size=size, highest={("Default", "0"): 1}, used_peak_bytes=1, with_fragments_peak_bytes=1, effect=made(size)
+        )
+        for size in plan.runs
+    ]
+    again = extrapolated(samples, plan, plan.whole).effect.recomputed_by_operator
+    assert again == {exchanged: 160, cast: 1}
 
 
 def test_what_only_the_first_layer_of_a_row_does_stays_with_it_in_all_micro_batches() -> None:

@@ -15,11 +15,10 @@ from functools import cached_property
 import numpy as np
 
 from swapconf.dryrun.composing.passes import NONE, Passes, order, round_of
-from swapconf.dryrun.composing.reason import CannotCompose
+from swapconf.dryrun.composing.repeated import repeated
 from swapconf.dryrun.growing.steps import Steps
 from swapconf.trace.columns import Flags, Ints
 from swapconf.trace.trace import without_number
-from swapconf.words.phrases import phrase
 
 _CUT = re.compile(r"(?<=/)(\d+)(?=-_MicroBatch/)")  # of the list of cells that cut the batch of a step
 
@@ -91,7 +90,7 @@ class Arranged:
 
 def arranged(steps: Steps, passes: Passes, in_flight: int, micro_batches: int) -> Arranged:
     """Raises CannotCompose where the run has too few passes to repeat."""
-    chosen = _chosen(passes, in_flight, micro_batches)
+    chosen = repeated(passes.in_flight, passes.micro_batches, in_flight, micro_batches)
     cuts = _at_once(steps, passes)
     last = {cut_key(kernel.name): place for place, kernel in enumerate(steps.kernels) if cuts[place] != NONE}
     source, number, cut = [], [], []
@@ -133,46 +132,6 @@ def _at_once(steps: Steps, passes: Passes) -> list[int]:
 def cut_key(name: str) -> str:
     """The same for all micro-batches, one for each input."""
     return with_cut(name, 0)
-
-
-def _chosen(passes: Passes, in_flight: int, micro_batches: int) -> list[int]:
-    """[new passes] Raises CannotCompose."""
-    given = passes.in_flight - 1, passes.micro_batches - passes.in_flight + 1
-    wanted = in_flight - 1, micro_batches - in_flight + 1
-    if min(wanted[0], wanted[1] - 1) < 0:
-        raise CannotCompose(phrase("a stage keeps at most all of its micro-batches"))
-    if (wanted[0] > 0) != (given[0] > 0):
-        raise CannotCompose(
-            phrase("one keeps a micro-batch in flight while it takes the next one, and the other does not")
-        )
-    warm = _front(given[0], wanted[0])
-    steady = _both_ends(given[1], wanted[1], first_is_alike=given[0] > 0)
-    cool = [given[0] - 1 - one for one in reversed(_front(given[0], wanted[0]))]
-    pairs = [given[0] + one + number for one in steady for number in (one, one + 1)]
-    return [*warm, *pairs, *(given[0] + 2 * given[1] + one for one in cool)]
-
-
-def _front(given: int, wanted: int) -> list[int]:
-    """Which of so many passes, the first of which is unlike the others, stand for so many. Raises CannotCompose."""
-    if wanted <= given:
-        return [*range(wanted)]
-    if given < 2:
-        raise CannotCompose(
-            phrase("a run with two micro-batches in flight does not show what a stage with more of them repeats")
-        )
-    middle = given // 2
-    return [*range(middle), *[middle] * (wanted - given), *range(middle, given)]
-
-
-def _both_ends(given: int, wanted: int, *, first_is_alike: bool) -> list[int]:
-    """The same where the last is unlike the others, too, and is kept before the first. Raises CannotCompose."""
-    if wanted <= given:
-        front = -(-wanted // 2) if wanted > 1 else 0
-        return [*range(front), *range(given - wanted + front, given)]
-    if given < 3 - first_is_alike:
-        raise CannotCompose(phrase("the run has too few micro-batches to show what each further one repeats"))
-    middle = (given - first_is_alike) // 2
-    return [*range(middle), *[middle] * (wanted - given), *range(middle, given)]
 
 
 def place_keys(steps: Steps) -> list[Hashable]:

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import product
 
 from swapconf.dryrun.composing.arranged import arranged
 from swapconf.dryrun.composing.batch import with_batch
+from swapconf.dryrun.composing.offers import Offer, chosen
 from swapconf.dryrun.composing.passes import passes
 from swapconf.dryrun.composing.peers import Seat, moved
 from swapconf.dryrun.composing.rearranged import rearranged
 from swapconf.dryrun.composing.reason import CannotCompose
-from swapconf.dryrun.composing.stage import Stage, check_alike
+from swapconf.dryrun.composing.stage import Stage
 from swapconf.dryrun.fold.part_words import AND
 from swapconf.dryrun.growing.grown import grown
 from swapconf.dryrun.growing.layers import Numbering
@@ -33,23 +33,16 @@ _ELSEWHERE = 1_000_000  # layers of other stages, which a trace may name
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Source:
+class Source(Offer):
     """A dry run of a stage.
 
     Attributes:
         trace: Of a rank of the stage, whole or grown, without swap and recompute or with what the stage asks for, too.
-        micro_batches: In its step; a folded run has fewer than its YAML.
         pool: What the run said of its pool.
     """
 
-    stage: Stage
     trace: Trace
-    micro_batches: int
     pool: PoolRecord = UNTOLD
-
-    @property
-    def in_flight(self) -> int:
-        return self.stage.in_flight(self.micro_batches)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,7 +58,7 @@ class Composed:
     @property
     def words(self) -> str:
         """Where it is from."""
-        layers = (sum(row.length for row in one.stage.rows) for one in self.sources)
+        layers = (sum(one.lengths) for one in self.sources)
         return phrase(
             "composed from dry runs of {layers} layers with {in_flight} of {micro_batches} micro-batches in flight",
             layers=joined(AND, map(str, layers)),
@@ -82,34 +75,26 @@ def composed(stage: Stage, sources: Sequence[Source], micro_batches: int | None 
     Raises CannotCompose: this stage has to be run, for the reason in its text.
     """
     count = micro_batches or stage.micro_batches
-    alike, why = [], None
-    for source in sources:
-        try:
-            check_alike(source.stage, stage)
-            alike.append(source)
-        except CannotCompose as reason:
-            why = reason
-    if not alike:
-        raise why or CannotCompose(phrase("there is no run to compose it from"))
-    alike.sort(key=lambda source: [row.length for row in source.stage.rows])
+    found = chosen(stage, sources, count)
     try:
-        return _composed(stage, alike, count)
+        if len(found) == 1:
+            return _of_one(stage, found[0], count)
+        return _of_two(stage, found[0], found[1], count)
     except CannotGrow as reason:
         raise CannotCompose(str(reason)) from None
 
 
-def _composed(stage: Stage, alike: Sequence[Source], count: int) -> Composed:
-    wanted = [row.length for row in stage.rows]
-    full = [source for source in alike if [row.length for row in source.stage.rows] == wanted]
-    if full:
-        best = min(full, key=lambda source: _distance(source, stage, count))
-        found = _rearranged(best, stage, count)
-        first = stage.rows[0].first
-        if best.stage.rows[0].first != first:
-            found = _numbered(found, best, first)
-        found = placed(found, _run(best))
-        return _in_place(found, (best,), stage, count)
-    small, big, row = _pair(alike, wanted, stage, count)
+def _of_one(stage: Stage, source: Source, count: int) -> Composed:
+    found = _rearranged(source, stage, count)
+    first = stage.rows[0].first
+    if source.stage.rows[0].first != first:
+        found = _numbered(found, source, first)
+    return _in_place(placed(found, _run(source)), (source,), stage, count)
+
+
+def _of_two(stage: Stage, small: Source, big: Source, count: int) -> Composed:
+    wanted = stage.lengths
+    row = next(number for number, (one, two) in enumerate(zip(small.lengths, big.lengths, strict=True)) if one != two)
     one, two = (_part(source, row, wanted, stage, count) for source in (small, big))
     found = whole(one, two, range(sum(wanted)), wanted[row])
     first = stage.rows[0].first
@@ -127,40 +112,6 @@ def _part(source: Source, row: int, wanted: Sequence[int], stage: Stage, count: 
         size=source.stage.rows[row].length,
         pool=source.pool,
     )
-
-
-def _distance(source: Source, stage: Stage, count: int) -> tuple[int, int]:
-    """How far the source is from what is asked for: micro-batches in flight, and in all."""
-    flight = source.in_flight - stage.in_flight(count)
-    return abs(flight), abs(source.micro_batches - count)
-
-
-def _pair(alike: Sequence[Source], wanted: Sequence[int], stage: Stage, count: int) -> tuple[Source, Source, int]:
-    """Two sources with fewer layers in one row, and that row: the largest ones that are a whole number of periods
-    away. Raises CannotCompose."""
-    pairs = []
-    for small, big in product(alike, repeat=2):
-        row = _row_between(small, big, wanted)
-        if row >= 0:
-            one, two = small.stage.rows[row].length, big.stage.rows[row].length
-            pairs.append(((two - one, -two, _distance(big, stage, count)), (small, big, row)))
-    if not pairs:
-        raise CannotCompose(
-            phrase("it takes a run with as many layers in the stage, or two with fewer, of which one has a layer more")
-        )
-    return min(pairs, key=lambda pair: pair[0])[1]
-
-
-def _row_between(small: Source, big: Source, wanted: Sequence[int]) -> int:
-    """The one row in which they have fewer layers, the one fewer than the other and a whole number of times; -1 where
-    it is not so."""
-    lengths = [(one.length, two.length) for one, two in zip(small.stage.rows, big.stage.rows, strict=True)]
-    differing = [row for row, pair in enumerate(lengths) if {*pair} != {wanted[row]}]
-    if len(differing) != 1:
-        return -1
-    (row,) = differing
-    one, two = lengths[row]
-    return row if one < two <= wanted[row] and not (wanted[row] - two) % (two - one) else -1
 
 
 def _rearranged(source: Source, stage: Stage, count: int) -> Trace:

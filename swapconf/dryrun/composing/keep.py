@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from swapconf.config.nodes import from_plain, nowhere
 from swapconf.dryrun.child import Ran, kept, record
 from swapconf.dryrun.composing.composed import Composed, Source
+from swapconf.dryrun.composing.offers import Offer
 from swapconf.dryrun.composing.reason import CannotCompose
 from swapconf.dryrun.composing.stage import Stage
 from swapconf.dryrun.effect.effect import observed
@@ -20,23 +23,49 @@ from swapconf.study.settings import NONE, Settings
 from swapconf.study.study import study_for_run
 from swapconf.trace import grown_trace_writer, run_record, trace_folder
 from swapconf.trace.trace import WorkerLog
+from swapconf.words.findings import SwapconfError
 from swapconf.words.phrases import phrase
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Kept(Offer):
+    """A run whose trace is in ``folder``."""
+
+    folder: Path
+
+
+def offers(folder: Path, settings: Settings = NONE) -> Iterator[Kept]:
+    """Of a dry run that ``--keep`` left in ``folder``, ``DIR/rank_N``: its trace, and those of its fold's parts."""
+    for place in (folder, *sorted(folder.iterdir())):
+        if (place / run_record.FILE).exists() and (place / trace_folder.BLOCKS).exists():
+            with suppress(CannotCompose, SwapconfError):
+                stage, _ = _stage_of(place, settings)
+                yield Kept(stage=stage, micro_batches=_micro_batches(place, stage), folder=place)
 
 
 def source(folder: Path, settings: Settings = NONE) -> Source:
     """The dry run that ``--keep`` left in ``folder``, ``DIR/rank_N``: whole, or grown from a fold. Raises CannotCompose
     where it has no record of a run, SwapconfError where the trace cannot be read."""
+    stage, rank = _stage_of(folder, settings)
+    return Source(
+        stage=stage,
+        trace=trace_folder.read(folder, rank),
+        micro_batches=_micro_batches(folder, stage),
+        pool=run_record.pool(folder),
+    )
+
+
+def _stage_of(folder: Path, settings: Settings) -> tuple[Stage, int]:
+    """With the rank. Raises CannotCompose."""
     known, report = run_record.read(folder), run_record.report(folder)
     if not isinstance(known.get("settings"), dict) or not {"rank", "stage"} <= report.keys():
         raise CannotCompose(phrase("what was run is not recorded beside the trace"))
     document = from_plain(known["settings"], nowhere(str(report.get("file") or folder)))
-    stage = Stage(study=study_for_run(document, os.environ, settings), number=report["stage"])
-    return Source(
-        stage=stage,
-        trace=trace_folder.read(folder, report["rank"]),
-        micro_batches=run_record.micro_batches(folder)[0] or stage.micro_batches,
-        pool=run_record.pool(folder),
-    )
+    return Stage(study=study_for_run(document, os.environ, settings), number=report["stage"]), report["rank"]
+
+
+def _micro_batches(folder: Path, stage: Stage) -> int:
+    return run_record.micro_batches(folder)[0] or stage.micro_batches
 
 
 def keep(found: Composed, folder: Path) -> RankReport:

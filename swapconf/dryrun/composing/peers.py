@@ -6,6 +6,8 @@ has all of the other layout's.
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import product
@@ -14,6 +16,11 @@ from swapconf.config.cluster import Cluster
 from swapconf.trace.trace import POINT_TO_POINT, Task, Trace
 
 _RANKS, _GROUP, _PEERS = "comm_rank", "group", ("src_rank", "dst_rank")
+_WORLD, _HASHED = (
+    "hccl_world_group",
+    48,
+)  # letters of a name, of the SHA-256 of its ranks (measured with MindSpore 2.9.0)
+_OF_STAGES = re.compile(rf"[0-9a-f]{{{_HASHED}}}(Send)?")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -54,11 +61,21 @@ def _moved(task: Task, here: Seat, there: Seat, groups: dict[str, str]) -> Task:
     if not ranks or _GROUP not in known:
         return task
     new = _group(ranks, here, there)
-    kind = "messages" if task.primitive in POINT_TO_POINT else "ranks"
-    group = groups.setdefault(known[_GROUP], "-".join((kind, *map(str, new))))
+    group = groups.setdefault(known[_GROUP], _name(known[_GROUP], new, task.primitive in POINT_TO_POINT))
     changed = {_RANKS: " ".join(map(str, new)), _GROUP: group}
     changed |= {key: str(_peer(int(known[key]), here, there)) for key in _PEERS if known.get(key, "").isdigit()}
     return replace(task, attributes=tuple((key, changed.get(key, value)) for key, value in task.attributes))
+
+
+def _name(old: str, ranks: list[int], is_message: bool) -> str:
+    """As MindSpore 2.9.0 names a group of several stages, so that it is that of a stage that was run; one of a single
+    stage, which no other trace has a part in, by its ranks."""
+    words = "-".join(map(str, ranks))
+    if old == _WORLD:
+        return old
+    if found := _OF_STAGES.fullmatch(old):
+        return hashlib.sha256(words.encode()).hexdigest()[:_HASHED] + (found[1] or "")
+    return f"{'messages' if is_message else 'ranks'}-{words}"
 
 
 def _peer(rank: int, here: Seat, there: Seat) -> int:

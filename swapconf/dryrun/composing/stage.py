@@ -11,8 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 from typing import Any
 
+from swapconf.config.cluster import Cluster
 from swapconf.decide.strategy import LayerStrategy
 from swapconf.dryrun.composing.reason import CannotCompose
 from swapconf.dryrun.fold.folding import LayerRow, equal, rows_of
@@ -51,18 +53,22 @@ class Role(Enum):
     LAST_ODD = mark("the last stage, with an odd number")
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, kw_only=True)
 class Stage:
-    """Stage ``number`` of the layout that ``study`` has."""
+    """Stage ``number`` of the layout that ``study`` has. Asked once for each pair of stages that may be alike."""
 
     study: Study
     number: int
 
-    @property
-    def num_stages(self) -> int:
-        return cluster_of(self.study.document).num_stages
+    @cached_property
+    def cluster(self) -> Cluster:
+        return cluster_of(self.study.document)
 
     @property
+    def num_stages(self) -> int:
+        return self.cluster.num_stages
+
+    @cached_property
     def role(self) -> Role:
         if self.num_stages == 1:
             return Role.ONLY
@@ -73,7 +79,7 @@ class Stage:
             return Role.LAST_ODD if is_odd else Role.LAST_EVEN
         return Role.MIDDLE_ODD if is_odd else Role.MIDDLE_EVEN
 
-    @property
+    @cached_property
     def micro_batches(self) -> int:
         return micro_batches(self.study.document, self.study.config.pipeline).count
 
@@ -84,9 +90,9 @@ class Stage:
     @property
     def rank(self) -> int:
         """The first of the stage; its ranks do not differ in what they hold."""
-        return cluster_of(self.study.document).first_ranks()[self.number]
+        return self.cluster.first_ranks()[self.number]
 
-    @property
+    @cached_property
     def rows(self) -> tuple[LayerRow, ...]:
         """Equal layers of the stage that follow each other. Raises CannotCompose where layers are not told apart."""
         strategy = self.study.strategy
@@ -95,6 +101,17 @@ class Stage:
         dense = self.study.config.model.settings.get(_DENSE_FIRST)
         return tuple(row for row in rows_of(strategy, self.number, dense if isinstance(dense, int) else 0) if row.own)
 
+    @cached_property
+    def settings(self) -> Mapping[str, Any]:
+        """What has to be the same, by dotted key."""
+        settings: Any = self.study.document.root.plain()
+        return {key: value for key, value in _flat(settings) if key not in _FREE and not key.startswith(_OUTSIDE)}
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """Of its rows. Raises CannotCompose."""
+        return tuple(row.length for row in self.rows)
+
     def layer(self, index: int) -> LayerStrategy:
         assert self.study.strategy is not None
         return self.study.strategy.layers[index]
@@ -102,9 +119,6 @@ class Stage:
 
 def check_alike(source: Stage, target: Stage) -> None:
     """Raises CannotCompose where a trace of the one does not tell that of the other."""
-    for one in (source, target):
-        _check_schedule(one.study)
-        _check_strategy(one)
     if source.role is not target.role:
         raise CannotCompose(
             phrase(
@@ -113,10 +127,15 @@ def check_alike(source: Stage, target: Stage) -> None:
                 target=phrase(target.role.value),
             )
         )
-    here, there = (_settings(one.study) for one in (source, target))
+    for one in (source, target):
+        _check_schedule(one.study)
+        _check_strategy(one)
+    if source.num_stages == 1 and (source.micro_batches > 1) != (target.micro_batches > 1):
+        raise CannotCompose(phrase("a step without accumulation is another one than that with it"))
+    here, there = source.settings, target.settings
     if differing := sorted(key for key in here.keys() | there.keys() if here.get(key) != there.get(key)):
         raise CannotCompose(phrase("{key} differs from that of the run", key=differing[0]))
-    _check_data_parallel(source.study, target.study)
+    _check_data_parallel(source, target)
     mine, other = source.rows, target.rows
     if len(mine) != len(other) or not all(
         equal(source.layer(one.first), target.layer(two.first)) for one, two in zip(mine, other, strict=True)
@@ -140,23 +159,16 @@ def _check_strategy(stage: Stage) -> None:
         )
 
 
-def _check_data_parallel(source: Study, target: Study) -> None:
-    here, there = (cluster_of(one.document).data_parallel for one in (source, target))
+def _check_data_parallel(source: Stage, target: Stage) -> None:
+    here, there = source.cluster.data_parallel, target.cluster.data_parallel
     if here == there:
         return
     if 1 in (here, there):
         raise CannotCompose(phrase("with data_parallel 1 no gradients are added up, with more they are"))
-    settings: Any = target.document.root.plain()
-    if (settings.get("parallel") or {}).get("enable_parallel_optimizer"):
+    if target.settings.get("parallel.enable_parallel_optimizer"):
         raise CannotCompose(phrase("with the parallel optimizer a rank holds another share of the weights"))
-    if ((settings.get("parallel_config") or {}).get("expert_parallel") or 1) > 1:
+    if (target.settings.get("parallel_config.expert_parallel") or 1) > 1:
         raise CannotCompose(phrase("with expert_parallel a rank shares its experts with others"))
-
-
-def _settings(study: Study) -> dict[str, Any]:
-    """What has to be the same, by dotted key."""
-    settings: Any = study.document.root.plain()
-    return {key: value for key, value in _flat(settings) if key not in _FREE and not key.startswith(_OUTSIDE)}
 
 
 def _flat(settings: Mapping[str, Any], before: str = "") -> Iterator[tuple[str, Any]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import TypeAlias, TypeVar
 
 from swapconf.dryrun.effect.effect import Effect, Held, Launch, Move
@@ -29,8 +30,7 @@ def extrapolated(samples: Sequence[Sample], fold: Fold, size: Size, host_peak_by
 
     def at(items: Sequence[Sequence[Placed]]) -> tuple[Placed, ...]:
         tables = [_table(one) for one in items]
-        names = [name for name in tables[0] if name not in sources]  # outside of the layers
-        return tuple(_everywhere(tables, {**{name: (0, name) for name in names}, **sources}, fold, more, times))
+        return tuple(chain(_outside(tables, sources, fold, size), _everywhere(tables, sources, fold, more, times)))
 
     small = effects[0]
     again = None if small.recomputed is None else at([(one.recomputed or ())[::-1] for one in effects])[::-1]
@@ -63,6 +63,30 @@ def _sources(fold: Fold, size: Size) -> dict[str, Source]:
         source = index if index in present[run] else template_layer(fold, fold.runs[run], row)
         found[str(index)] = run, str(source)
     return found
+
+
+def _outside(
+    tables: Sequence[Mapping[str, Counter[Placed]]], sources: Mapping[str, Source], fold: Fold, size: Size
+) -> Iterator[Placed]:
+    """What is named after none of these layers: by chance, as MindSpore names much of a router and of the exchange of
+    tokens, so that it grows with layers and with micro-batches, or because it is in none."""
+    for name in tables[0]:
+        if name not in sources:
+            counts = [table.get(name, Counter()) for table in tables]
+            for item in dict.fromkeys(item for table in counts for item in table):
+                count = _grown([table[item] for table in counts], fold, size)
+                yield from [replace(item, place=replace(item.place, layer=name))] * count
+
+
+def _grown(counts: Sequence[int], fold: Fold, size: Size) -> int:
+    """Of something that each layer has in each micro-batch, or not. ``counts``: by run."""
+    before, on_layers, added = counts[0], float(counts[0]), 0.0
+    for distance, count, step in zip(fold.distances(size), counts[1:], fold.steps, strict=True):
+        if step.micro_batches > fold.small.micro_batches:
+            added += distance * (count - before)
+        else:
+            on_layers += distance * (count - before)
+    return max(round(on_layers * (1 + added / before) if before else on_layers + added), 0)
 
 
 def _everywhere(

@@ -13,16 +13,15 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
-from swapconf.config.config import Dialect
 from swapconf.decide import log_lines
-from swapconf.decide.requests import stage_map
 from swapconf.dryrun.child import Ran, record, run
 from swapconf.dryrun.effect.effect import observed
 from swapconf.dryrun.fold.extrapolation import doubt, extrapolated, holds, used_peak_bytes
 from swapconf.dryrun.fold.fewer_layers import with_fewer_layers
-from swapconf.dryrun.fold.folding import CannotFold, Fold, Size, check, folds
+from swapconf.dryrun.fold.folding import CannotFold, Fold, Size, check
 from swapconf.dryrun.fold.grown_trace import Attempt, GrownFrom, attempt, keep_whole, pool_of
-from swapconf.dryrun.fold.micro_batches import MicroBatches, micro_batches, with_micro_batches
+from swapconf.dryrun.fold.micro_batches import with_micro_batches
+from swapconf.dryrun.fold.orders import FOLDED, micro_batches_of, plans
 from swapconf.dryrun.fold.part_words import basis, of_part, part_name, size_words
 from swapconf.dryrun.fold.refusals import DealtOtherwise, NothingToRead, PartFailed, check_deal, failed
 from swapconf.dryrun.fold.samples import Sample, sample
@@ -42,9 +41,6 @@ from swapconf.words.findings import Finding
 from swapconf.words.phrases import phrase
 from swapconf.words.units import GIB
 
-_FOLDED = (1, 2)  # there is nothing to extrapolate at level 0, and the times of level 3 follow no line
-_DENSE_FIRST = "first_k_dense_replace"
-
 
 def dry_run(order: RankOrder) -> RankReport:
     """Dry-run one rank. Every fault is an outcome of the report; only a wrong order raises."""
@@ -53,13 +49,14 @@ def dry_run(order: RankOrder) -> RankReport:
     if refused := tuple(no_dry_run(study, order.level, os.environ, order.register_path)):
         return not_started(order, refused)
     note = ""
-    if order.fold and order.level in _FOLDED:
+    if order.fold and order.level in FOLDED:
         try:
             return replace(_folded(order, study), seconds=time.monotonic() - start)
         except PartFailed as failed:
+            record(order, failed.ran, failed.report)
             return replace(failed.report, seconds=time.monotonic() - start)
         except CannotFold as reason:
-            if max(study.config.model.num_layers or 0, _micro_batches(order, study).count) >= _WORTH_TELLING:
+            if max(study.config.model.num_layers or 0, micro_batches_of(order, study).count) >= _WORTH_TELLING:
                 note = phrase("the whole model was run: {reason}", reason=reason)
     report = _whole(order, study)
     return replace(report, fold_note=note, seconds=time.monotonic() - start)
@@ -79,16 +76,6 @@ def not_started(order: RankOrder, refused: tuple[Finding, ...]) -> RankReport:
 
 
 _WORTH_TELLING = 9  # layers or micro-batches, from which on one would expect that not all of them are run
-
-
-def foldable(order: RankOrder) -> bool:
-    """Whether it will at least be tried to run something smaller."""
-    if not order.fold or order.level not in _FOLDED:
-        return False
-    try:
-        return bool(_plans(order, order.study(order.document)))
-    except CannotFold:
-        return False
 
 
 def _whole(order: RankOrder, study: Study) -> RankReport:
@@ -141,7 +128,7 @@ def _folded(order: RankOrder, study: Study) -> RankReport:
     known: dict[Size, MeasuredRun] = {}
     found = CannotFold(phrase("nothing was tried"))
     refused: set[Size] = set()
-    for plan in _plans(order, study):
+    for plan in plans(order, study):
         if refused.intersection(plan.runs):
             continue
         try:
@@ -153,27 +140,6 @@ def _folded(order: RankOrder, study: Study) -> RankReport:
             if isinstance(reason, DealtOtherwise):
                 refused.add(reason.size)
     raise found
-
-
-def _plans(order: RankOrder, study: Study) -> tuple[Fold, ...]:
-    layers, config = study.config.model.num_layers, study.config
-    if config.dialect is Dialect.PYNATIVE:
-        raise CannotFold(phrase("a run in PyNative mode is not folded"))
-    if order.plain or layers is None or not layers or stage_map(config, layers).guessed:
-        strategy = None  # which layers are equal is only known with swapconf, for a deal that is understood
-    else:
-        strategy = study.strategy
-    dense = config.model.settings.get(_DENSE_FIRST)
-    return folds(
-        strategy,
-        cluster_of(order.document).stage_of(order.rank),
-        _micro_batches(order, study),
-        dense if isinstance(dense, int) else 0,
-    )
-
-
-def _micro_batches(order: RankOrder, study: Study) -> MicroBatches:
-    return micro_batches(order.document, study.config.pipeline)
 
 
 def _by(plan: Fold, order: RankOrder, study: Study, known: dict[Size, MeasuredRun]) -> RankReport:
@@ -283,7 +249,7 @@ def _biggest(plan: Fold) -> int:
 
 
 def _part(order: RankOrder, study: Study, plan: Fold, size: Size) -> FoldRun:
-    document = with_micro_batches(order.document, _micro_batches(order, study), size.micro_batches)
+    document = with_micro_batches(order.document, micro_batches_of(order, study), size.micro_batches)
     if plan.rows and size.layers != plan.whole.layers:
         kept = plan.kept(size)
         document = with_fewer_layers(document, study.config, kept)
@@ -310,7 +276,7 @@ def _run(parts: Sequence[FoldRun], plan: Fold, at_once: int, known: dict[Size, M
 
 def _measured(ran: Ran, part: FoldRun, plan: Fold) -> MeasuredRun:
     if ran.report.outcome is not RankOutcome.COMPLETED:
-        raise PartFailed(failed(ran, part.size, plan))
+        raise PartFailed(failed(ran, part.size, plan), ran)
     if ran.trace is None:
         raise NothingToRead(phrase("with {part} it leaves no trace", part=size_words(plan, part.size)))
     effect = observed(ran.trace, part.study.config.model.num_layers or 0)

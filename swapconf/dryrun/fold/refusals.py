@@ -26,11 +26,11 @@ class DealtOtherwise(CannotFold):
 
 
 class PartFailed(Exception):
-    """A run of a fold did not end well; ``report`` tells it as what became of the rank."""
+    """A run of a fold did not end well; ``report`` tells it as what became of the rank, ``ran`` is that run."""
 
-    def __init__(self, report: RankReport) -> None:
+    def __init__(self, report: RankReport, ran: Ran) -> None:
         super().__init__(report.detail)
-        self.report = report
+        self.report, self.ran = report, ran
 
 
 def check_deal(effect: Effect, size: Size, plan: Fold) -> None:

@@ -1,0 +1,47 @@
+"""ORDER -> FOLDS: how the model of a dry run can be folded, if it can."""
+
+from __future__ import annotations
+
+from swapconf.config.config import Dialect
+from swapconf.decide.requests import stage_map
+from swapconf.dryrun.fold.folding import CannotFold, Fold, folds
+from swapconf.dryrun.fold.micro_batches import MicroBatches, micro_batches
+from swapconf.dryrun.rank_order import RankOrder, cluster_of
+from swapconf.study.study import Study
+from swapconf.words.phrases import phrase
+
+FOLDED = (1, 2)  # there is nothing to extrapolate at level 0, and the times of level 3 follow no line
+_DENSE_FIRST = "first_k_dense_replace"
+
+
+def foldable(order: RankOrder) -> bool:
+    """Whether it will at least be tried to run something smaller."""
+    if not order.fold or order.level not in FOLDED:
+        return False
+    try:
+        return bool(plans(order, order.study(order.document)))
+    except CannotFold:
+        return False
+
+
+def plans(order: RankOrder, study: Study) -> tuple[Fold, ...]:
+    """How the model of an order can be folded, in the order in which that is tried. Raises CannotFold."""
+    layers, config = study.config.model.num_layers, study.config
+    if config.dialect is Dialect.PYNATIVE:
+        raise CannotFold(phrase("a run in PyNative mode is not folded"))
+    if order.plain or layers is None or not layers or stage_map(config, layers).guessed:
+        strategy = None  # which layers are equal is only known with swapconf, for a deal that is understood
+    else:
+        strategy = study.strategy
+    dense = config.model.settings.get(_DENSE_FIRST)
+    return folds(
+        strategy,
+        cluster_of(order.document).stage_of(order.rank),
+        micro_batches_of(order, study),
+        dense if isinstance(dense, int) else 0,
+    )
+
+
+def micro_batches_of(order: RankOrder, study: Study) -> MicroBatches:
+    """Of the step of an order."""
+    return micro_batches(order.document, study.config.pipeline)

@@ -1,0 +1,63 @@
+"""SEARCH of layouts -> TEXT: how much there is to do, and how far it is."""
+
+from __future__ import annotations
+
+from math import inf, isfinite
+
+from swapconf.layout.found import Found
+from swapconf.layout.search import LAST
+from swapconf.words.phrases import phrase, plural
+
+
+def beforehand(layouts: int, needed: int, composed: int, most: int) -> str:
+    """How much there is to do. ``needed``: ranks that it would take to run all layouts, without those that can be
+    ``composed`` from runs of others; ``most``: ranks that may be dry-run."""
+    told = phrase(
+        "{layouts} can be trained on these cards; at most {ranks} of {all_ranks} are dry-run, first those of the YAML "
+        "itself; Ctrl-C ends it with the best so far, and a second start goes on from there",
+        layouts=plural(layouts, "{count} layout", "{count} layouts"),
+        ranks=plural(min(needed, most), "{count} rank", "{count} ranks"),
+        all_ranks=needed + composed,
+    )
+    if not composed:
+        return told
+    return phrase(
+        "{told}; {composed} can be composed from runs of others, of which those of the best {last} are run, too",
+        told=told,
+        composed=plural(composed, "{count} rank", "{count} ranks"),
+        last=LAST,
+    )
+
+
+def shifting(most: int) -> str:
+    """The same where layers are shifted between stages."""
+    return phrase(
+        "layers are shifted between the stages as long as that is faster; at most {ranks} are dry-run; Ctrl-C ends it "
+        "with the best so far, and a second start goes on from there",
+        ranks=plural(most, "{count} rank", "{count} ranks"),
+    )
+
+
+def time_left(ranks: int, seconds: float, children: int) -> str:
+    """``seconds``: that one rank took; ``children``: at once."""
+    return phrase(
+        "at most {ranks} more, about {minutes:.0f} minutes with {children} at once, and the plans of the best",
+        ranks=plural(ranks, "{count} rank", "{count} ranks"),
+        minutes=ranks * seconds / 60 / max(children, 1),
+        children=children,
+    )
+
+
+def so_far(found: Found) -> str:
+    """How far a search is."""
+    told = phrase(
+        "{tried}, {planned} planned",
+        tried=plural(len(found.tried), "{count} layout was run", "{count} layouts were run"),
+        planned=len(found.finals),
+    )
+    known = [(item.cost_us, item.layout.name) for item in found.finals]
+    known += [(item.coarse_us, item.layout.name) for item in found.tried]
+    us, name = min(known, default=(inf, ""))
+    if not isfinite(us):
+        return told
+    return phrase("{told}; best so far: {layout}, a step of {step:.3f} ms", told=told, layout=name, step=us / 1000)
