@@ -21,7 +21,8 @@ from swapconf.dryrun.effect.effect import observed
 from swapconf.dryrun.fold.extrapolation import doubt, extrapolated, holds, used_peak_bytes
 from swapconf.dryrun.fold.fewer_layers import with_fewer_layers
 from swapconf.dryrun.fold.folding import CannotFold, Fold, Size, check, folds
-from swapconf.dryrun.fold.grown_trace import Attempt, GrownFrom, attempt, keep_whole, pool_of
+from swapconf.dryrun.fold.grown_trace import Attempt, attempt, keep_whole, pool_of
+from swapconf.dryrun.fold.grown_words import GrownFrom
 from swapconf.dryrun.fold.micro_batches import MicroBatches, micro_batches, with_micro_batches
 from swapconf.dryrun.fold.part_words import basis, of_part, part_name, size_words
 from swapconf.dryrun.fold.refusals import DealtOtherwise, NothingToRead, PartFailed, check_deal, failed

@@ -1,0 +1,98 @@
+"""LAUNCH GRAPH of a run + RULES -> LAUNCH GRAPH of the whole model: its nodes, copies of layers among them.
+
+A node of a copied layer reads what is at its own turn, any other one what comes first or last, or one of each layer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from swapconf.dryrun.growing.graph_periods import printed
+from swapconf.dryrun.growing.graph_rules import Cut, Rule, Rules, Seen
+from swapconf.dryrun.growing.layers import Numbering, Operators, layer_in, with_layer
+from swapconf.dryrun.growing.numbers import Labels
+from swapconf.dryrun.growing.reason import CannotGrow
+from swapconf.dryrun.growing.unrolled import Unrolled
+from swapconf.trace.launch_graph import NO_NODE, LaunchGraph
+from swapconf.words.phrases import phrase
+
+
+def grown_graph(
+    graph: LaunchGraph,
+    rules: Rules,
+    nodes: Unrolled,
+    numbering: Numbering,
+    labels: Sequence[Labels],
+    kernels: Mapping[int, str],
+) -> LaunchGraph:
+    """``nodes``: of the graph with more copies. ``labels``: by new node. ``kernels``: by new node the name of the
+    kernel that it is in the grown trace. Raises CannotGrow."""
+    source, turn, sees = nodes.source.tolist(), nodes.beside.tolist(), _Sees(nodes, rules)
+    chosen = [rules.by_node[row] for row in source]
+    inputs = tuple(
+        tuple(sees.all_of(graph.inputs[row], rule, at)) for row, rule, at in zip(source, chosen, turn, strict=True)
+    )
+    item = [
+        int(graph.item[row]) + rule.step * nodes.more + rule.own_step * max(copy, 0)
+        for row, rule, copy in zip(source, chosen, nodes.copy.tolist(), strict=True)
+    ]
+    end = int(nodes.natural[graph.end])
+    if not np.array_equal(printed(inputs, end), np.arange(len(source))):
+        raise CannotGrow(phrase("MindSpore would print the nodes of the repeated graph in another order"))
+    return LaunchGraph(
+        name=_names(graph, nodes, numbering, kernels),
+        primitive=tuple(graph.primitive[row] for row in source),
+        inputs=inputs,
+        item=np.array(item, dtype=np.int64),
+        unique=tuple(own for own, *_ in labels),
+        forward_unique=tuple(forward for _, forward, *_ in labels),
+        fused=tuple(graph.fused[row] for row in source),
+        end=end,
+    )
+
+
+def _names(graph: LaunchGraph, nodes: Unrolled, numbering: Numbering, kernels: Mapping[int, str]) -> tuple[str, ...]:
+    """Kernels have theirs; of the others, what was there keeps its number among its operators."""
+    turn, twin = nodes.turn(nodes.source, nodes.copy).tolist(), nodes.twin.tolist()
+    source, operators = nodes.source.tolist(), Operators(set(kernels.values()))
+    found = [""] * len(source)
+    for node in np.argsort(nodes.copy > 0, kind="stable").tolist():
+        row, at = source[node], turn[node]
+        name = graph.name[row]
+        layer = layer_in(name)
+        if layer >= 0:
+            moves = at >= 0 and numbering.holds(layer) and layer_in(graph.name[twin[row]]) != layer
+            name = with_layer(name, numbering.at(layer, at) if moves else numbering.natural(layer))
+        found[node] = kernels[node] if node in kernels else operators.own(name)
+    return tuple(found)
+
+
+class _Sees:
+    """Where in the new graph each node stands at each turn."""
+
+    def __init__(self, nodes: Unrolled, rules: Rules) -> None:
+        self._last = nodes.more
+        self._at = [nodes.shown(turn).tolist() for turn in range(nodes.more + 1)]
+        for node, end in rules.ends.items():
+            for turn in range(nodes.more):
+                if end.is_first:
+                    self._at[turn + 1][node] = self._at[turn][end.next]
+                else:
+                    self._at[turn][node] = self._at[turn + 1][end.next]
+
+    def all_of(self, inputs: Sequence[int], rule: Rule, turn: int) -> Iterator[int]:
+        """What a node at a turn reads instead of ``inputs``."""
+        turns = {Seen.FIRST: 0, Seen.LAST: self._last, Seen.OWN: turn}
+        here = 0
+        for cut in (*rule.cuts, Cut(len(inputs), 0, is_upwards=True)):
+            for given, seen in zip(inputs[here : cut.stop], rule.seen[here : cut.stop], strict=True):
+                yield self._shown(given, turns[seen])
+            for copy in range(1, self._last + 1):
+                at = copy if cut.is_upwards else self._last - copy
+                yield from (self._shown(given, at) for given in inputs[cut.stop - cut.length : cut.stop])
+            here = cut.stop
+
+    def _shown(self, given: int, turn: int) -> int:
+        return NO_NODE if given == NO_NODE else self._at[turn][given]
