@@ -5,7 +5,7 @@ A node of a copied layer reads what is at its own turn, any other one what comes
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from swapconf.dryrun.growing.graph_rules import Cut, Rule, Rules, Seen
 from swapconf.dryrun.growing.layers import Numbering, Operators, layer_in, with_layer
 from swapconf.dryrun.growing.numbers import Labels
 from swapconf.dryrun.growing.reason import CannotGrow
-from swapconf.dryrun.growing.unrolled import Unrolled
+from swapconf.dryrun.growing.unrolled import NONE, Unrolled
 from swapconf.trace.launch_graph import NO_NODE, LaunchGraph
 from swapconf.words.phrases import phrase
 
@@ -41,6 +41,7 @@ def grown_graph(
     end = int(nodes.natural[graph.end])
     if not np.array_equal(printed(inputs, end), np.arange(len(source))):
         raise CannotGrow(phrase("MindSpore would print the nodes of the repeated graph in another order"))
+    _check_layers(inputs, nodes, {int(nodes.natural[node]) for node in rules.ends})
     return LaunchGraph(
         name=_names(graph, nodes, numbering, kernels),
         primitive=tuple(graph.primitive[row] for row in source),
@@ -51,6 +52,26 @@ def grown_graph(
         fused=tuple(graph.fused[row] for row in source),
         end=end,
     )
+
+
+def _check_layers(inputs: Sequence[Sequence[int]], nodes: Unrolled, ends: Container[int]) -> None:
+    """Raises CannotGrow where a layer does not read what the next one reads, a period before: copies of something odd
+    would not be like the layers around them. ``ends``: what only the first or the last ones read."""
+    period = nodes.period[nodes.source].tolist()
+    length = [item.length for item in nodes.periods]
+    for node, number in enumerate(period):
+        twin = node + length[number] if number >= 0 else len(period)
+        if twin >= len(period) or period[twin] != number:
+            continue
+        for given, other in zip(inputs[node], inputs[twin], strict=False):
+            if given == other:
+                is_alike = given not in ends
+            elif min(given, other) == NO_NODE or NONE in (period[given], period[other]):
+                is_alike = True  # also of what is the first or the last of its kind
+            else:
+                is_alike = period[given] == period[other] and abs(other - given) == length[period[given]]
+            if not is_alike:
+                raise CannotGrow(phrase("layers of the repeated graph are not alike (node {node})", node=node))
 
 
 def _names(graph: LaunchGraph, nodes: Unrolled, numbering: Numbering, kernels: Mapping[int, str]) -> tuple[str, ...]:
@@ -73,7 +94,7 @@ class _Sees:
     """Where in the new graph each node stands at each turn."""
 
     def __init__(self, nodes: Unrolled, rules: Rules) -> None:
-        self._last = nodes.more
+        self._last, self._natural = nodes.more, nodes.natural.tolist()
         self._at = [nodes.shown(turn).tolist() for turn in range(nodes.more + 1)]
         for node, end in rules.ends.items():
             for turn in range(nodes.more):
@@ -85,14 +106,16 @@ class _Sees:
     def all_of(self, inputs: Sequence[int], rule: Rule, turn: int) -> Iterator[int]:
         """What a node at a turn reads instead of ``inputs``."""
         turns = {Seen.FIRST: 0, Seen.LAST: self._last, Seen.OWN: turn}
+        pairs = [*zip(inputs, rule.seen, strict=True)]
         here = 0
         for cut in (*rule.cuts, Cut(len(inputs), 0, is_upwards=True)):
-            for given, seen in zip(inputs[here : cut.stop], rule.seen[here : cut.stop], strict=True):
-                yield self._shown(given, turns[seen])
+            yield from (self._shown(given, seen, turns) for given, seen in pairs[here : cut.stop])
             for copy in range(1, self._last + 1):
-                at = copy if cut.is_upwards else self._last - copy
-                yield from (self._shown(given, at) for given in inputs[cut.stop - cut.length : cut.stop])
+                at = dict.fromkeys(turns, copy if cut.is_upwards else self._last - copy)
+                yield from (self._shown(given, seen, at) for given, seen in pairs[cut.stop - cut.length : cut.stop])
             here = cut.stop
 
-    def _shown(self, given: int, turn: int) -> int:
-        return NO_NODE if given == NO_NODE else self._at[turn][given]
+    def _shown(self, given: int, seen: Seen, turns: Mapping[Seen, int]) -> int:
+        if given == NO_NODE:
+            return NO_NODE
+        return self._natural[given] if seen is Seen.SAME else self._at[turns[seen]][given]

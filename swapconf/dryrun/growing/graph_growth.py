@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 
 from swapconf.dryrun.growing.graph import grown_graph
 from swapconf.dryrun.growing.graph_kernels import check, kernels_of
-from swapconf.dryrun.growing.graph_periods import Aligned, aligned, places_of
-from swapconf.dryrun.growing.graph_rules import Rules, rules
+from swapconf.dryrun.growing.graph_periods import Aligned, Kernels
+from swapconf.dryrun.growing.graph_rules import Rules, learn
 from swapconf.dryrun.growing.grown import unrolled_by
 from swapconf.dryrun.growing.layers import Numbering
 from swapconf.dryrun.growing.numbers import Labelled, Labels, numbered
@@ -20,7 +20,7 @@ from swapconf.dryrun.growing.periods import Period
 from swapconf.dryrun.growing.reason import CannotGrow
 from swapconf.dryrun.growing.settled import arranged
 from swapconf.dryrun.growing.steps import Steps
-from swapconf.dryrun.growing.unrolled import Unrolled
+from swapconf.dryrun.growing.unrolled import NONE, Unrolled
 from swapconf.trace.fused_kernels import FusedKernel
 from swapconf.trace.launch_graph import MAX_NODES, LaunchGraph
 from swapconf.trace.launch_order import launched
@@ -81,7 +81,7 @@ def learnt(
     """``one``, ``two``: the steps of the runs. ``periods``: of the launches of ``two``, of which there will be so many
     more ``copies``. Raises CannotGrow."""
     launches = unrolled_by(two, periods, copies)
-    both = aligned(small, big, one, two, launches)
+    both, found = learn(small, big, _kernels(one, two, launches))
     nodes = both.two(copies)
     if len(nodes.source) > MAX_NODES:
         raise CannotGrow(
@@ -89,7 +89,7 @@ def learnt(
         )
     return Learnt(
         aligned=both,
-        rules=rules(both),
+        rules=found,
         steps=two,
         launches=launches,
         nodes=nodes,
@@ -99,3 +99,25 @@ def learnt(
             both,
         ),
     )
+
+
+def places_of(steps: Steps) -> dict[str, int]:
+    """Where each kernel is launched, by name."""
+    return {kernel.name: place for place, kernel in enumerate(steps.kernels) if not kernel.is_event}
+
+
+def _kernels(one: Steps, two: Steps, launches: Unrolled) -> Kernels:
+    """``launches``: of ``two``."""
+    small, big = (
+        {kernel.name: form for kernel, form in zip(steps.kernels, steps.forms, strict=True)} for steps in (one, two)
+    )
+    places = places_of(two)
+
+    def way(name: str, twin: str) -> int:
+        here, there = places.get(name, NONE), places.get(twin, NONE)
+        number = int(launches.period[here]) if min(here, there) != NONE else NONE
+        if number == NONE or number != launches.period[there] or abs(there - here) != launches.periods[number].length:
+            return 0
+        return 1 if (there > here) == launches.upwards[number] else -1
+
+    return Kernels(small=small, big=big, way=way)

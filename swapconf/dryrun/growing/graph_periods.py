@@ -7,7 +7,7 @@ layer adds stands in one piece in each row of them, as in the order of launches.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -17,13 +17,17 @@ from swapconf.dryrun.growing.directions import directed
 from swapconf.dryrun.growing.layers import layer_in
 from swapconf.dryrun.growing.periods import Period, periods
 from swapconf.dryrun.growing.reason import CannotGrow
-from swapconf.dryrun.growing.steps import Steps
 from swapconf.dryrun.growing.unrolled import Unrolled
 from swapconf.trace.columns import Ints
 from swapconf.trace.launch_graph import NO_NODE, TUPLE, LaunchGraph
 from swapconf.words.phrases import phrase
 
-_FEW, _FAR = 8, 2  # inputs, as a node of more may have one of each layer; and steps
+_FEW = 8  # inputs; a node of more may have one of each layer
+FAR = (
+    2,
+    1,
+    0,
+)  # so many steps tell nodes apart: many what a layer makes of which weight, few the ends of a row of layers
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -45,14 +49,27 @@ class Aligned:
         return Unrolled(length=len(self.big), periods=_in_big(self.fewer), upwards=self.upwards, more=more)
 
 
-def aligned(small: LaunchGraph, big: LaunchGraph, one: Steps, two: Steps, launches: Unrolled) -> Aligned:
-    """``one``, ``two``: the steps of both runs; ``launches``: that of the one with more layers, unrolled. Raises
-    CannotGrow."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Kernels:
+    """Of the launches of two runs, by name.
+
+    Attributes:
+        small, big: What makes kernels alike.
+        way: Of two kernels of the run with more layers, the same in one period and the next one of the graph: 1 where
+            the second is of higher layers, -1 of lower ones, 0 where that is not told.
+    """
+
+    small: Mapping[str, Hashable]
+    big: Mapping[str, Hashable]
+    way: Callable[[str, str], int]
+
+
+def aligned(small: LaunchGraph, big: LaunchGraph, kernels: Kernels, far: int) -> Aligned:
+    """``far``: see FAR. Raises CannotGrow."""
     codes: dict[Hashable, int] = {}
-    found, _ = periods(_forms(small, _launches(one), codes), _forms(big, _launches(two), codes))
+    found, _ = periods(_forms(small, kernels.small, codes, far), _forms(big, kernels.big, codes, far))
     fewer = [replace(period, fringe=()) for period in found]
-    ways = _directions(big, _in_big(fewer), places_of(two), launches)
-    both = Aligned(small=small, big=big, fewer=fewer, upwards=ways)
+    both = Aligned(small=small, big=big, fewer=fewer, upwards=_directions(big, _in_big(fewer), kernels.way))
     source = both.one.source.tolist()
     if len(source) != len(big) or any(
         (big.primitive[node], big.fused[node]) != (small.primitive[row], small.fused[row])
@@ -62,23 +79,14 @@ def aligned(small: LaunchGraph, big: LaunchGraph, one: Steps, two: Steps, launch
     return both
 
 
-def places_of(steps: Steps) -> dict[str, int]:
-    """Where each kernel is launched, by name."""
-    return {kernel.name: place for place, kernel in enumerate(steps.kernels) if not kernel.is_event}
-
-
-def _launches(steps: Steps) -> dict[str, Hashable]:
-    return {kernel.name: form for kernel, form in zip(steps.kernels, steps.forms, strict=True)}
-
-
-def _forms(graph: LaunchGraph, launches: Mapping[str, Hashable], codes: dict[Hashable, int]) -> list[int]:
+def _forms(graph: LaunchGraph, launches: Mapping[str, Hashable], codes: dict[Hashable, int], far: int) -> list[int]:
     """[nodes] what makes two of them alike: what they are, and what they read, some steps far. ``launches``: what makes
     kernels alike, by name."""
     shown = [
         codes.setdefault((primitive, group, launches.get(name)), len(codes))
         for primitive, group, name in zip(graph.primitive, graph.fused, graph.name, strict=True)
     ]
-    for _ in range(_FAR):
+    for _ in range(far):
         before = [*shown, NO_NODE]
         shown = [
             codes.setdefault((before[node], *(before[given] for given in inputs[:_FEW])), len(codes))
@@ -102,9 +110,7 @@ def _in_big(fewer: Sequence[Period]) -> tuple[Period, ...]:
     return tuple(found)
 
 
-def _directions(
-    graph: LaunchGraph, found: Sequence[Period], places: Mapping[str, int], launches: Unrolled
-) -> tuple[bool, ...]:
+def _directions(graph: LaunchGraph, found: Sequence[Period], way: Callable[[str, str], int]) -> tuple[bool, ...]:
     """As of the launches; else by names, else by what they read of each other."""
     where = np.full(len(graph), NO_NODE, dtype=np.int64)
     for number, period in enumerate(found):
@@ -115,7 +121,7 @@ def _directions(
         votes = 0
         for node in range(period.low, period.high - period.length):
             twin = node + period.length
-            votes += _vote(graph, node, twin, places, launches)
+            votes += way(graph.name[node], graph.name[twin]) or _by_layers(graph.name[node], graph.name[twin])
             for given, other in zip(graph.inputs[node], graph.inputs[twin], strict=False):
                 which = int(where[given]) if min(given, other) != NO_NODE else NO_NODE
                 is_tie = which not in (NO_NODE, number) and which == where[other]
@@ -126,15 +132,9 @@ def _directions(
     return directed(known, ties, len(found))
 
 
-def _vote(graph: LaunchGraph, node: int, twin: int, places: Mapping[str, int], launches: Unrolled) -> int:
-    """1: the twin is of a higher layer, -1: of a lower one, 0: that is not told."""
-    one, other = places.get(graph.name[node], NO_NODE), places.get(graph.name[twin], NO_NODE)
-    if one != NO_NODE and other != NO_NODE:
-        number = int(launches.period[one])
-        if number == launches.period[other] != NO_NODE and abs(other - one) == launches.periods[number].length:
-            return 1 if (other > one) == launches.upwards[number] else -1
-    one, other = layer_in(graph.name[node]), layer_in(graph.name[twin])
-    return int(np.sign(other - one)) if one >= 0 and other >= 0 else 0
+def _by_layers(name: str, other: str) -> int:
+    one, two = layer_in(name), layer_in(other)
+    return int(np.sign(two - one)) if one >= 0 and two >= 0 else 0
 
 
 def printed(inputs: Sequence[Sequence[int]], end: int) -> Ints:

@@ -14,19 +14,20 @@ from enum import Enum
 
 import numpy as np
 
-from swapconf.dryrun.growing.graph_periods import Aligned
+from swapconf.dryrun.growing.graph_periods import FAR, Aligned, Kernels, aligned
 from swapconf.dryrun.growing.reason import CannotGrow
 from swapconf.dryrun.growing.unrolled import Unrolled
-from swapconf.trace.launch_graph import NO_NODE
+from swapconf.trace.launch_graph import NO_NODE, LaunchGraph
 from swapconf.words.phrases import phrase
 
 
 class Seen(Enum):
-    """At which turn a node sees another one; what is in no period is the same at each."""
+    """At which turn a node sees another one."""
 
     FIRST = 0
     LAST = 1
     OWN = 2  # of the node itself
+    SAME = 3  # the one that the run has, whatever its turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +71,19 @@ class Rules:
 
     by_node: Sequence[Rule]
     ends: Mapping[int, End]
+
+
+def learn(small: LaunchGraph, big: LaunchGraph, kernels: Kernels) -> tuple[Aligned, Rules]:
+    """Raises CannotGrow."""
+    why: CannotGrow | None = None
+    for far in FAR:
+        try:
+            found = aligned(small, big, kernels, far)
+            return found, rules(found)
+        except CannotGrow as reason:
+            why = why or reason
+    assert why is not None
+    raise why
 
 
 def rules(found: Aligned) -> Rules:
@@ -139,7 +153,7 @@ def _of_copied(shows: _Shows, row: int, given: Sequence[int], one: Sequence[int]
     for item, at_first, at_last in zip(given, low, high, strict=True):
         first, last = shows.first[item], shows.last[item]
         if at_first == at_last and at_first in (first, last):
-            seen.append(Seen.FIRST if at_first == first else Seen.LAST)
+            seen.append(Seen.SAME if first == last else Seen.FIRST if at_first == first else Seen.LAST)
         elif shows.moves(item, at_first, at_last):
             seen.append(Seen.OWN)
         else:
@@ -184,10 +198,10 @@ class _Walk:
         return Rule(seen=tuple(self._all), cuts=tuple(self._cuts))
 
     def _as(self, here: int, there: int) -> Seen | None:
-        given = self._given[here]
-        if self._made[there] == self._shows.first[given]:
-            return Seen.FIRST
-        return Seen.LAST if self._made[there] == self._shows.last[given] else None
+        first, last = self._shows.first[self._given[here]], self._shows.last[self._given[here]]
+        if self._made[there] == first:
+            return Seen.SAME if first == last else Seen.FIRST
+        return Seen.LAST if self._made[there] == last else None
 
     def _insert(self, here: int, there: int) -> bool:
         """Whether both go on alike behind a period more."""
@@ -204,12 +218,10 @@ class _Walk:
 
     def _cut(self, here: int, there: int, length: int) -> Cut | None:
         """What was read, once more: all a turn later, or all a turn earlier."""
-        given, seen = self._given[here - length : here], self._seen[here - length : here]
-        made = self._made[there : there + length]
-        shows = self._shows
-        moves = [turn for item, turn in zip(given, seen, strict=True) if shows.first[item] != shows.last[item]]
-        if len(set(moves)) > 1:
+        given, made = self._given[here - length : here], self._made[there : there + length]
+        turns = {*self._seen[here - length : here]} - {Seen.SAME}
+        if len(turns) > 1:
             return None
-        is_upwards = not moves or moves[0] is Seen.FIRST
-        again = shows.last if is_upwards else shows.first
+        is_upwards = turns != {Seen.LAST}
+        again = self._shows.last if is_upwards else self._shows.first
         return Cut(there + length, length, is_upwards) if [again[item] for item in given] == [*made] else None
