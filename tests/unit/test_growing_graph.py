@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 import re
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -12,11 +14,14 @@ import pytest
 from swapconf.dryrun.growing.graph import grown_graph
 from swapconf.dryrun.growing.graph_periods import Kernels
 from swapconf.dryrun.growing.graph_rules import learn
-from swapconf.dryrun.growing.layers import Numbering
+from swapconf.dryrun.growing.layers import Numbering, layer_in
 from swapconf.dryrun.growing.numbers import Labelled, Rows, numbered
 from swapconf.dryrun.growing.reason import CannotGrow
+from swapconf.dryrun.growing.whole import Run, Whole, whole, with_graph
+from swapconf.trace.fused_kernels import FusedKernel
 from swapconf.trace.launch_graph import LaunchGraph
-from swapconf.trace.launch_order import launched
+from swapconf.trace.launch_order import launched, reproduces
+from tests.helpers import TRACES, packed
 from tests.unit.toy_graph import toy_graph
 
 OWN = 12
@@ -107,3 +112,73 @@ def test_numbers_of_a_row_go_on_with_new_ones() -> None:
 
 def test_the_most_frequent_of_contradicting_neighbours_holds() -> None:
     assert Rows([("1", "2"), ("1", "3"), ("1", "2")]).later("1", 1) == "2"
+
+
+KEPT = {4: [0, 1, 8, 9], 6: [0, 1, 2, 7, 8, 9]}  # of ten layers
+RUNS = TRACES / "growing"  # Llama, jit_level O1, two micro-batches with lazy inline, MindSpore 2.9.0
+
+
+def recorded(size: int) -> Run:
+    trace = packed(RUNS / f"layers_{size}")
+    return Run(trace=trace, kept=KEPT[size], first=0, size=size, graph=trace.launch_graph)
+
+
+@pytest.fixture(scope="module")
+def runs() -> tuple[Run, Run]:
+    return recorded(4), recorded(6)
+
+
+@pytest.fixture(scope="module")
+def found(runs: tuple[Run, Run]) -> Whole:
+    return with_graph(*runs, range(10), 10)
+
+
+def test_mindspore_launches_the_grown_graph_of_a_real_run_as_the_grown_trace_does(found: Whole) -> None:
+    assert found.graph is not None, found.why
+    assert reproduces(found.graph, found.trace.step)
+    assert len(found.graph) == 8691
+
+
+def gradients(graph: LaunchGraph, inside: Mapping[str, FusedKernel]) -> tuple[list[int], list[int]]:
+    """By layer, how many nodes, and operators in fused kernels, are gradients of a node of it, as their numbers tell."""
+    operators = [operator for kernel in inside.values() for operator in kernel.operators]
+    named = [*zip(graph.unique, graph.name, strict=True), *((one.unique, one.name) for one in operators)]
+    layer_of = {number: layer_in(name) for number, name in reversed(named) if number and layer_in(name) >= 0}
+    counts = (
+        Counter(layer_of[number] for number in numbers if number in layer_of)
+        for numbers in (graph.forward_unique, [one.forward_unique for one in operators])
+    )
+    ours, theirs = ([found[layer] for layer in sorted(found)] for found in counts)
+    return ours, theirs
+
+
+def test_every_layer_of_a_real_run_has_the_same_gradients_inside_of_fused_kernels_too(
+    runs: tuple[Run, Run], found: Whole
+) -> None:
+    graph = runs[1].graph
+    assert graph is not None
+    assert gradients(graph, runs[1].trace.fused_kernels) == ([82] * 6, [16] * 6)
+    assert found.graph is not None
+    assert gradients(found.graph, found.trace.fused_kernels) == ([82] * 10, [16] * 10)
+
+
+def test_copies_of_parameters_come_in_the_order_that_mindspore_decides_on(runs: tuple[Run, Run], found: Whole) -> None:
+    without = whole(*runs, range(10), 10)
+    moves = [
+        [kernel.name for kernel in trace.step if kernel.primitive == "TensorMove"] for trace in (without, found.trace)
+    ]
+    assert moves[0] != moves[1]
+    assert sorted(moves[0]) == sorted(moves[1])
+    assert without.used_peak_bytes == found.trace.used_peak_bytes
+
+
+def test_a_real_graph_in_which_something_was_changed_is_not_grown_but_the_trace_is(runs: tuple[Run, Run]) -> None:
+    small, big = runs
+    assert big.graph is not None
+    node = big.graph.primitive.index("RmsNormGrad")
+    inputs = (big.graph.inputs[node][0], *[given - 1 for given in big.graph.inputs[node][1:]])
+    spoiled = replace(big.graph, inputs=(*big.graph.inputs[:node], inputs, *big.graph.inputs[node + 1 :]))
+    found = with_graph(small, replace(big, graph=spoiled), range(10), 10)
+    assert found.graph is None
+    assert found.why
+    assert found.trace.used_peak_bytes == whole(small, big, range(10), 10).used_peak_bytes

@@ -84,24 +84,19 @@ def with_graph(small: Run, big: Run, kept: Sequence[int], size: int) -> Whole:
     added = constants(two)
     added.subtract(constants(one))
     _check(grown(one, fewer, small.numbering(big.kept, stride), 1, added), two)
-    copies, why = (size - big.size) // stride, ""
-    numbering, rules = big.numbering(kept, stride), None
+    copies = (size - big.size) // stride
+    if not copies:
+        return Whole(trace=renumbered(big, kept))
+    added = Counter({length: count * copies for length, count in added.items()})
+    found = Whole(trace=grown(two, more, big.numbering(kept, stride), copies, added))
     if small.graph is not None and big.graph is not None:
         try:
             rules = learnt(small.graph, big.graph, one, two, more, copies)
-        except CannotGrow as reason:
-            why = str(reason)
-    found = renumbered(big, kept)
-    if copies:
-        added = Counter({length: count * copies for length, count in added.items()})
-        found = grown(two, more, numbering, copies, added)
-    graph = None
-    if rules is not None:
-        try:
-            graph, found = rules.graph(found, numbering)
-        except CannotGrow as reason:
-            why = str(reason)
-    return Whole(trace=placed(found, big) if copies else found, graph=graph, why=why)
+            graph, trace = rules.graph(found.trace, big.numbering(kept, stride))
+            found = Whole(trace=trace, graph=graph)
+        except (ValueError, LookupError) as reason:  # the trace stands, whatever is odd about the graphs
+            found = replace(found, why=str(reason))
+    return replace(found, trace=placed(found.trace, big))
 
 
 def renumbered(run: Run, kept: Sequence[int]) -> Trace:
