@@ -140,7 +140,7 @@ def test_mindspore_launches_the_grown_graph_of_a_real_run_as_the_grown_trace_doe
 
 
 def gradients(graph: LaunchGraph, inside: Mapping[str, FusedKernel]) -> tuple[list[int], list[int]]:
-    """By layer, how many nodes, and operators in fused kernels, are gradients of a node of it, as their numbers tell."""
+    """By layer, how many nodes, and operators in fused kernels, are gradients of a node in it, by their numbers."""
     operators = [operator for kernel in inside.values() for operator in kernel.operators]
     named = [*zip(graph.unique, graph.name, strict=True), *((one.unique, one.name) for one in operators)]
     layer_of = {number: layer_in(name) for number, name in reversed(named) if number and layer_in(name) >= 0}
