@@ -257,10 +257,9 @@ def _further(
     if order.keep is None:
         return None
     try:
-        (one,) = _run([_part(order, study, plan, size)], plan, 1, known)
+        return _source(*_run([_part(order, study, plan, size)], plan, 1, known))
     except (PartFailed, CannotFold):
         return None
-    return _source(one)
 
 
 def _peak(

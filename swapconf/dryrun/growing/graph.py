@@ -94,8 +94,9 @@ class _Sees:
     """Where in the new graph each node stands at each turn."""
 
     def __init__(self, nodes: Unrolled, rules: Rules) -> None:
-        self._last, self._natural = nodes.more, nodes.natural.tolist()
-        self._at = [nodes.shown(turn).tolist() for turn in range(nodes.more + 1)]
+        self._last = nodes.more
+        self._natural: list[int] = nodes.natural.tolist()
+        self._at: list[list[int]] = [nodes.shown(turn).tolist() for turn in range(nodes.more + 1)]
         for node, end in rules.ends.items():
             for turn in range(nodes.more):
                 if end.is_first:
