@@ -160,6 +160,7 @@ def test_every_layer_of_a_real_run_has_the_same_gradients_inside_of_fused_kernel
     assert gradients(graph, runs[1].trace.fused_kernels) == ([82] * 6, [16] * 6)
     assert found.graph is not None
     assert gradients(found.graph, found.trace.fused_kernels) == ([82] * 10, [16] * 10)
+    assert {name for name in found.graph.name if "GraphKernel" in name} <= set(found.trace.fused_kernels)
 
 
 def test_copies_of_parameters_come_in_the_order_that_mindspore_decides_on(runs: tuple[Run, Run], found: Whole) -> None:

@@ -57,19 +57,19 @@ class Learnt:
             raise CannotGrow(phrase("nodes of the repeated graph read from each other in a circle")) from error
         again = arranged(trace, order)
         check(order, again.step)
-        return found, replace(again, known_inside=self._inside(again, kernels))
+        return found, replace(again, known_inside=self._inside(again, found))
 
-    def _inside(self, trace: Trace, kernels: Mapping[int, str]) -> Mapping[str, FusedKernel]:
-        """What is inside of fused kernels, with its numbers in the graph."""
-        known = dict(trace.fused_kernels)
-        for node, name in kernels.items():
-            numbers = iter(self.labels[node][2:])
-            if name in known and len(known[name].operators) * 2 == len(self.labels[node]) - 2:
+    def _inside(self, trace: Trace, graph: LaunchGraph) -> Mapping[str, FusedKernel]:
+        """What is inside of fused kernels, with its numbers in the graph, also of those that are not launched."""
+        known, of_run = dict(trace.fused_kernels), self.steps.trace.fused_kernels
+        for name, row, labels in zip(graph.name, self.nodes.source.tolist(), self.labels, strict=True):
+            kernel = known.get(name) or of_run.get(self.aligned.big.name[row])
+            if kernel is not None and len(kernel.operators) * 2 == len(labels) - 2:
+                numbers = iter(labels[2:])
                 known[name] = replace(
-                    known[name],
+                    kernel,
                     operators=tuple(
-                        replace(one, unique=next(numbers), forward_unique=next(numbers))
-                        for one in known[name].operators
+                        replace(one, unique=next(numbers), forward_unique=next(numbers)) for one in kernel.operators
                     ),
                 )
         return known
