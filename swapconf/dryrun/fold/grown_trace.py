@@ -9,7 +9,6 @@ routers launch their branches in an order of their own in each layer, a run with
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -170,8 +169,7 @@ def _grown(
         runs = _Runs(order=order, plan=plan, strides=strides, known=known, further=further)
         try:
             start = replace(small.size, layers=_longer(small.size.layers, strides, number))
-            found = runs.with_all(rows, start), tuple(runs.used.values()), runs.no_graph
-            return _of_twice(runs, start) or found if runs.no_graph and len(rows) == 1 else found
+            return runs.with_all(rows, start), tuple(runs.used.values()), runs.no_graph
         except CannotGrow as reason:
             why = why or reason
             if runs.is_spent:
@@ -182,20 +180,6 @@ def _grown(
     if source is None:
         raise why
     return _one_run(order, plan, source)
-
-
-def _of_twice(runs: _Runs, start: Size) -> tuple[Run, tuple[GrownFrom, ...], str] | None:
-    """The same from runs that are twice as far apart, where their graphs can be grown: which values a call is handed in
-    a tuple alternates, and is the same in every other layer where a layer hands on an odd number of them."""
-    ((row, stride),) = runs.strides.items()
-    left = runs.plan.whole.layers[row] - start.layers[row]
-    start = replace(start, layers=_longer(start.layers, runs.strides, left // stride % 2))
-    twice = _Runs(order=runs.order, plan=runs.plan, strides={row: 2 * stride}, known=runs.known, further=runs.further)
-    with suppress(CannotGrow):
-        found = twice.with_all([row], start)
-        if found.graph is not None:
-            return found, tuple(twice.used.values()), ""
-    return None
 
 
 def _one_run(order: RankOrder, plan: Fold, source: GrownFrom) -> tuple[Run, tuple[GrownFrom, ...], str]:
