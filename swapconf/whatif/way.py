@@ -84,7 +84,7 @@ class Way:
     @property
     def _why(self) -> str:
         source = self.source
-        if source.is_grown:
+        if source.is_grown and not source.has_graph:
             return phrase("no run has the graph of the whole model")
         if source.level == FUSED_LEVEL and not source.has_graph:
             return phrase("kernels are fused")

@@ -44,6 +44,8 @@ def test_memory_and_what_if_of_ten_layers_of_which_four_and_six_were_run(tmp_pat
     small = trace_folder.read(tmp_path / "rank_0" / "layers_4", 0)
     big = trace_folder.read(tmp_path / "rank_0" / "layers_6", 0)
     assert len(trace.kernels) == len(big.kernels) + 2 * (len(big.kernels) - len(small.kernels))
+    assert trace.launch_graph is not None, report["fold_note"]
+    assert reproduces(trace.launch_graph, trace.step)
     (memory,) = swapconf("memory", str(tmp_path / "rank_0"))
     assert GROWN in memory["origin"]
     assert memory["used_peak_bytes"] == pytest.approx(report["used_peak_bytes"], rel=0.001)
@@ -59,6 +61,7 @@ def test_memory_and_what_if_of_ten_layers_of_which_four_and_six_were_run(tmp_pat
     assert GROWN in found["origin"]
     assert found["baseline_used_peak_bytes"] == memory["used_peak_bytes"]
     assert found["moved_bytes_per_step"] > 0
+    assert found["order_of_launches"]["order"] == "mindspore"
 
 
 PIPELINE = (

@@ -244,7 +244,7 @@ def test_a_trace_that_cannot_be_grown_for_whatever_reason_costs_no_report(
     def odd(*_: object) -> Trace:
         raise KeyError("a constant of 512 bytes")
 
-    monkeypatch.setattr(grown_trace, "whole", odd)
+    monkeypatch.setattr(grown_trace, "with_graph", odd)
     report = dry_run(order(tmp_path))
     assert report.outcome is RankOutcome.COMPLETED
     assert "a constant of 512 bytes" in report.fold_note

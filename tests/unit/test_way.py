@@ -45,6 +45,7 @@ def test_mindspores_own_order_is_told_with_where_it_was_measured() -> None:
     [
         (WITHOUT, "the trace has no graph of MindSpore's", "has it: swapconf dryrun X"),
         (replace(WITHOUT, is_grown=True), "no run has the graph of the whole model", "--no-fold"),
+        (replace(GRAPHED, is_grown=True), "the graph of the trace does not tell that of the strategy", "the worst is"),
         (replace(WITHOUT, level=FUSED_LEVEL), "kernels are fused", "docs/evidence/what-if-fused.md"),
         (GRAPHED, "the graph of the trace does not tell that of the strategy", "the worst is"),
         (replace(GRAPHED, level=FUSED_LEVEL), "does not tell that of the strategy", "docs/evidence/what-if-fused.md"),

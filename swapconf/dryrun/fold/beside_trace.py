@@ -12,6 +12,7 @@ from swapconf.dryrun.growing.layers import layer_in, with_layer
 from swapconf.models import own_layers
 from swapconf.models.own_layers import OwnLayers
 from swapconf.trace import launch_graph
+from swapconf.trace.launch_graph import LaunchGraph
 from swapconf.trace.trace import Trace
 from swapconf.words.findings import SwapconfError
 
@@ -28,12 +29,17 @@ def whole_names(layers: Sequence[int], run: Trace, trace: Trace) -> Callable[[st
     return lambda name: known[name] if name in known else natural(name)
 
 
+def graph_of(part: Path) -> LaunchGraph | None:
+    """Of a run of a fold; None where it was not kept, or is damaged: what-ifs do without it."""
+    with suppress(SwapconfError):
+        return launch_graph.read(part / launch_graph.FILE) if (part / launch_graph.FILE).exists() else None
+    return None
+
+
 def keep_graph(part: Path, folder: Path, named: Callable[[str], str]) -> None:
-    """The graph of a run that has all layers of its rank; of a trace that is grown from several runs there is none.
-    Raises OSError."""
-    if (part / launch_graph.FILE).exists():
-        with suppress(SwapconfError, ValueError):  # what-ifs do without it
-            graph = launch_graph.read(part / launch_graph.FILE)
+    """The graph of a run that has all layers of its rank. Raises OSError."""
+    if (graph := graph_of(part)) is not None:
+        with suppress(ValueError):  # too large to be kept
             launch_graph.write(replace(graph, name=tuple(map(named, graph.name))), folder / launch_graph.FILE)
 
 

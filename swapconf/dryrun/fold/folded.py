@@ -19,7 +19,8 @@ from swapconf.dryrun.effect.effect import observed
 from swapconf.dryrun.fold.extrapolation import doubt, extrapolated, holds, used_peak_bytes
 from swapconf.dryrun.fold.fewer_layers import with_fewer_layers
 from swapconf.dryrun.fold.folding import CannotFold, Fold, Size, check
-from swapconf.dryrun.fold.grown_trace import Attempt, GrownFrom, attempt, keep_whole, pool_of
+from swapconf.dryrun.fold.grown_trace import Attempt, attempt, keep_whole, pool_of
+from swapconf.dryrun.fold.grown_words import GrownFrom
 from swapconf.dryrun.fold.micro_batches import with_micro_batches
 from swapconf.dryrun.fold.orders import FOLDED, micro_batches_of, plans
 from swapconf.dryrun.fold.part_words import basis, of_part, part_name, size_words
@@ -222,10 +223,9 @@ def _further(
     if order.keep is None:
         return None
     try:
-        (one,) = _run([_part(order, study, plan, size)], plan, 1, known)
+        return _source(*_run([_part(order, study, plan, size)], plan, 1, known))
     except (PartFailed, CannotFold):
         return None
-    return _source(one)
 
 
 def _peak(

@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 from swapconf.dryrun.child import Ran, kept, record
-from swapconf.dryrun.fold.beside_trace import keep_graph, keep_layers, whole_names
+from swapconf.dryrun.fold.beside_trace import graph_of, keep_graph, keep_layers, whole_names
 from swapconf.dryrun.fold.folding import Fold, Size
-from swapconf.dryrun.fold.part_words import AND, part_name, row_words, size_words
+from swapconf.dryrun.fold.grown_words import MOST_ROWS, GrownFrom, facts, words
+from swapconf.dryrun.fold.part_words import part_name, size_words
 from swapconf.dryrun.growing.reason import CannotGrow
-from swapconf.dryrun.growing.whole import Run, renumbered, whole
+from swapconf.dryrun.growing.whole import Run, renumbered, with_graph
 from swapconf.dryrun.levels import keep_trace
 from swapconf.dryrun.outcome import RankReport
 from swapconf.dryrun.rank_order import RankOrder
@@ -26,23 +26,14 @@ from swapconf.memory.addresses import unnamed
 from swapconf.memory.cann.card import A2, Card
 from swapconf.memory.replay import replay
 from swapconf.memory.with_workspace import Grown, grow
-from swapconf.trace import grown_trace_writer, run_record
+from swapconf.trace import grown_trace_writer, launch_graph, run_record
+from swapconf.trace.launch_graph import LaunchGraph
 from swapconf.trace.lifetimes import PoolRecord
 from swapconf.trace.trace import Trace
-from swapconf.words.phrases import joined, phrase
-from swapconf.words.units import show_bytes
+from swapconf.words.phrases import phrase
 
 _MORE = 3  # steps beyond the smallest run: as many more runs are worth a trace, where there is none of fewer
 _MOST_LAYERS = 32  # of a rank; so many are run as they are, for a trace, where it cannot be grown from fewer
-_MOST_ROWS = 2  # each doubles the runs that a trace is grown from
-
-
-@dataclass(frozen=True, kw_only=True)
-class GrownFrom:
-    """One run of a fold."""
-
-    size: Size
-    ran: Ran
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,9 +41,13 @@ class Attempt:
     """``trace``: of the whole model with as many micro-batches as the runs, None where it cannot be grown for a
     ``reason``. ``used``: the runs that it is made of. ``raised``: with workspace, above level 1. ``is_replayed``: the
     rules of the pool give every address of the run that it was grown from. ``is_folded``: the runs have fewer layers.
+    ``graph``: on which MindSpore would decide the order of its launches, grown as well; None where those of the runs
+    are not known, or, with a reason in ``no_graph``, cannot be repeated.
     """
 
     trace: Trace | None = None
+    graph: LaunchGraph | None = None
+    no_graph: str = ""
     used: Sequence[GrownFrom] = ()
     raised: Grown | None = None
     reason: str = ""
@@ -84,14 +79,23 @@ def attempt(
     if order.keep is None and not plan.folded_rows:
         return Attempt()  # nothing to keep, and nothing to learn
     try:
-        trace, used = _grown(order, plan, sources, further)
+        found, used, no_graph = _grown(order, plan, sources, further)
+        trace = found.trace
         pool = replace(pool_of(order, used[-1].ran), reserved_bytes=None)
         raised = grow(trace, pool, card) if order.level > 1 else None
         known = used[-1].ran.trace
         is_replayed = known is not None and replay(known, unnamed(known.blocks), pool_of(order, used[-1].ran)).is_exact
     except (ValueError, LookupError) as reason:  # the figures of the runs stand, whatever is odd about their traces
         return Attempt(reason=str(reason))
-    return Attempt(trace=trace, used=used, raised=raised, is_replayed=is_replayed, is_folded=bool(plan.folded_rows))
+    return Attempt(
+        trace=trace,
+        graph=found.graph if len(used) > 1 else None,
+        no_graph=no_graph,
+        used=used,
+        raised=raised,
+        is_replayed=is_replayed,
+        is_folded=bool(plan.folded_rows),
+    )
 
 
 def pool_of(order: RankOrder, ran: Ran) -> PoolRecord:
@@ -112,10 +116,19 @@ def keep_whole(order: RankOrder, plan: Fold, found: Attempt, report: RankReport,
         if found.trace is not None:
             grown_trace_writer.write(found.trace, kept(order.keep, order))
             _keep_beside(order, plan, found)
-            told = replace(report, grown=_words(plan, used, micro_batch_bytes))
+            told = replace(report, grown=words(plan, used, micro_batch_bytes))
             if found.raised is not None:
                 keep_trace(order, used[-1].ran, found.raised, told)
-            record(order, used[-1].ran, told, grown=_facts(plan, used, micro_batch_bytes))
+            if found.no_graph:
+                told = replace(
+                    told,
+                    fold_note=phrase(
+                        "{note}; MindSpore's graph was not grown with the trace: {reason}",
+                        note=told.fold_note,
+                        reason=found.no_graph,
+                    ),
+                )
+            record(order, used[-1].ran, told, grown=facts(plan, used, micro_batch_bytes))
             return told
     except OSError as error:
         reason = str(error)
@@ -134,19 +147,21 @@ def _keep_beside(order: RankOrder, plan: Fold, found: Attempt) -> None:
     if not others and source.ran.trace is not None and found.trace is not None:
         named = whole_names(plan.kept(source.size), source.ran.trace, found.trace)
         keep_graph(folder / part_name(plan, source.size), folder, named)
+    elif found.graph is not None:
+        launch_graph.write(found.graph, folder / launch_graph.FILE)
     largest = found.used[-1].size
     keep_layers(folder / part_name(plan, largest), folder, plan, largest, named)
 
 
 def _grown(
     order: RankOrder, plan: Fold, sources: Sequence[GrownFrom], further: Callable[[Size], GrownFrom | None]
-) -> tuple[Trace, tuple[GrownFrom, ...]]:
-    """The trace, and the runs that it is made of. Raises CannotGrow."""
+) -> tuple[Run, tuple[GrownFrom, ...], str]:
+    """The whole model, the runs that it is made of, and why it has no graph although these have. Raises CannotGrow."""
     rows, small = plan.folded_rows, sources[0]
     if not rows:
-        return renumbered(_run(order, plan, small, _first_own(plan)), range(plan.num_layers)), (small,)
-    if len(rows) > _MOST_ROWS:
-        raise CannotGrow(phrase("more than {count} rows of layers were folded", count=_MOST_ROWS))
+        return _one_run(order, plan, small)
+    if len(rows) > MOST_ROWS:
+        raise CannotGrow(phrase("more than {count} rows of layers were folded", count=MOST_ROWS))
     strides = {row: max(step.layers[row] for step in plan.steps) - small.size.layers[row] for row in rows}
     known = {one.size: one for one in sources}
     why: CannotGrow | None = None
@@ -154,7 +169,7 @@ def _grown(
         runs = _Runs(order=order, plan=plan, strides=strides, known=known, further=further)
         try:
             start = replace(small.size, layers=_longer(small.size.layers, strides, number))
-            return runs.with_all(rows, start).trace, tuple(runs.used.values())
+            return runs.with_all(rows, start), tuple(runs.used.values()), runs.no_graph
         except CannotGrow as reason:
             why = why or reason
             if runs.is_spent:
@@ -164,13 +179,19 @@ def _grown(
     source = further(full) if sum(plan.whole.layers[row] for row in rows) <= _MOST_LAYERS else None
     if source is None:
         raise why
-    return renumbered(_run(order, plan, source, _first_own(plan)), range(plan.num_layers)), (source,)
+    return _one_run(order, plan, source)
+
+
+def _one_run(order: RankOrder, plan: Fold, source: GrownFrom) -> tuple[Run, tuple[GrownFrom, ...], str]:
+    """Of a run that has all layers of its rank."""
+    run = _run(order, plan, source, _first_own(plan))
+    return replace(run, trace=renumbered(run, range(plan.num_layers))), (source,), ""
 
 
 @dataclass(kw_only=True)
 class _Runs:
     """Runs of a fold, grown row by row. ``strides``: of each folded row, the layers of a period. ``used``: those asked
-    for; ``is_spent``: one of them is not to be had."""
+    for; ``is_spent``: one of them is not to be had. ``no_graph``: why the graphs of the runs cannot be grown."""
 
     order: RankOrder
     plan: Fold
@@ -179,6 +200,7 @@ class _Runs:
     further: Callable[[Size], GrownFrom | None]
     used: dict[Size, GrownFrom] = field(default_factory=dict)
     is_spent: bool = False
+    no_graph: str = ""
 
     def with_all(self, rows: Sequence[int], size: Size) -> Run:
         """The model of a ``size`` with all layers of ``rows``: made of two that have all layers of the rows before the
@@ -190,8 +212,10 @@ class _Runs:
         other = self.with_all(others, replace(size, layers=_longer(size.layers, {row: self.strides[row]}, 1)))
         grown_size = _with_all_of(self.plan, size, rows)
         kept = self.plan.kept(self.plan.whole if set(rows) == set(self.plan.folded_rows) else grown_size)
-        trace = whole(self._in(one, row, size), self._in(other, row, size, 1), kept, self.plan.whole.layers[row])
-        return Run(trace=trace, kept=kept, first=0, size=0, pool=other.pool)
+        small, big = self._in(one, row, size), self._in(other, row, size, 1)
+        found = with_graph(small, big, kept, self.plan.whole.layers[row])
+        self.no_graph = self.no_graph or found.why
+        return Run(trace=found.trace, kept=kept, first=0, size=0, pool=other.pool, graph=found.graph)
 
     def _in(self, run: Run, row: int, size: Size, more: int = 0) -> Run:
         """The same, as one of so many layers of a row."""
@@ -233,43 +257,5 @@ def _run(order: RankOrder, plan: Fold, source: GrownFrom, row: int) -> Run:
         first=plan.rows[row].first,
         size=source.size.layers[row],
         pool=pool_of(order, source.ran),
+        graph=None if order.keep is None else graph_of(kept(order.keep, order, part_name(plan, source.size))),
     )
-
-
-def _words(plan: Fold, used: Sequence[GrownFrom], micro_batch_bytes: int) -> str:
-    parts = [_made_of(plan, used)]
-    if plan.folds_micro_batches:
-        parts.append(
-            phrase(
-                "with {few} of {count} micro-batches in its step (each more adds {size} to the used peak)",
-                few=plan.small.micro_batches,
-                count=plan.whole.micro_batches,
-                size=show_bytes(micro_batch_bytes),
-            )
-        )
-    return joined(", ", parts)
-
-
-def _made_of(plan: Fold, used: Sequence[GrownFrom]) -> str:
-    if len(used) > 1:
-        is_row = len(plan.folded_rows) < _MOST_ROWS
-        sizes = map(str, _layers(plan, used)) if is_row else (row_words(plan, one.size) for one in used)
-        return phrase("grown from dry runs of {sizes} layers", sizes=joined(AND, sizes))
-    if plan.folded_rows:
-        return phrase("the trace of a dry run with all layers")
-    return phrase("the trace of a smaller dry run")
-
-
-def _layers(plan: Fold, used: Sequence[GrownFrom]) -> list[int]:
-    return [sum(left for row, left in zip(plan.rows, one.size.layers, strict=True) if row.own) for one in used]
-
-
-def _facts(plan: Fold, used: Sequence[GrownFrom], micro_batch_bytes: int) -> dict[str, Any]:
-    """Of the stage of the rank."""
-    return {
-        "layers": _layers(plan, used),
-        "of_layers": sum(left for row, left in zip(plan.rows, plan.whole.layers, strict=True) if row.own),
-        "micro_batches": plan.small.micro_batches,
-        "of_micro_batches": plan.whole.micro_batches,
-        "used_peak_bytes_of_a_micro_batch": micro_batch_bytes,
-    }

@@ -8,7 +8,7 @@ not. Where nothing tells, upwards.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -19,8 +19,12 @@ from swapconf.dryrun.growing.steps import START, Steps
 
 def upwards(steps: Steps, periods: Sequence[Period], layers: Sequence[int]) -> tuple[bool, ...]:
     """By period. ``layers``: [places] the layer of each, -1 where it is not known."""
-    known = _by_layers(periods, layers)
-    ties = _ties(steps, periods)
+    return directed(_by_layers(periods, layers), _ties(steps, periods), len(periods))
+
+
+def directed(known: dict[int, int], ties: Mapping[tuple[int, int], int], count: int) -> tuple[bool, ...]:
+    """``known``: 1 or -1 by period. ``ties``: by two of ``count`` periods how many say that both go the same way, less
+    those that say the contrary."""
     while True:
         votes: Counter[int] = Counter()
         for (one, other), sign in ties.items():
@@ -29,7 +33,7 @@ def upwards(steps: Steps, periods: Sequence[Period], layers: Sequence[int]) -> t
             elif other in known and one not in known:
                 votes[one] += known[other] * sign
         if not votes:
-            return tuple(known.get(number, 1) > 0 for number in range(len(periods)))
+            return tuple(known.get(number, 1) > 0 for number in range(count))
         surest = max(votes, key=lambda number: abs(votes[number]))
         known[surest] = 1 if votes[surest] >= 0 else -1
 

@@ -33,9 +33,7 @@ def grown(
 ) -> Trace:
     """The trace with ``more`` copies of each period; ``constants``: how many more there are of each size. Raises
     CannotGrow."""
-    layers = layers_of(steps)
-    periods = same_layers(periods, layers)
-    unrolled = Unrolled(length=steps.length, periods=periods, upwards=upwards(steps, periods, layers), more=more)
+    unrolled = unrolled_by(steps, periods, more)
     born = of_steps(steps, unrolled)
     row = born[0]
     first = np.zeros(len(steps.trace.blocks), dtype=np.int64)
@@ -62,6 +60,13 @@ def grown(
         tasks=tasks_of(steps, kernels, launched, when, reads, writes, blocks),
         blocks=blocks_of(steps, kernels, launched, when, reads, blocks),
     )
+
+
+def unrolled_by(steps: Steps, periods: Sequence[Period], more: int) -> Unrolled:
+    """The launches of a step, with ``more`` copies of each period."""
+    layers = layers_of(steps)
+    periods = same_layers(periods, layers)
+    return Unrolled(length=steps.length, periods=periods, upwards=upwards(steps, periods, layers), more=more)
 
 
 def _launched(steps: Steps, unrolled: Unrolled) -> Launched:

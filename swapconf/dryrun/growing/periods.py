@@ -167,8 +167,10 @@ def _lengths(codes: Ints, low: int, high: int) -> list[int]:
 
 def _period(codes: Ints, high: int, length: int, floor: int) -> Period:
     """As far back as it reaches, but not into the one before."""
-    differing = np.flatnonzero(codes[floor : high - length] != codes[floor + length : high])
-    low = floor + int(differing[-1]) + 1 if len(differing) else floor
+    low = high
+    if high - floor >= length:
+        differing = np.flatnonzero(codes[floor : high - length] != codes[floor + length : high])
+        low = floor + int(differing[-1]) + 1 if len(differing) else floor
     if high - low < length:
         raise CannotGrow(
             phrase("what a layer adds to the step is not repeated in it (launch {launch})", launch=high + 1)

@@ -6,7 +6,7 @@ graph to graph (measured: Llama with 4, 6 and 8 layers, DeepSeek-V3 with 4 and 6
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import groupby, pairwise
 
@@ -24,9 +24,6 @@ _BEHIND = 1 << 30  # what belongs to no layer
 
 def settled(trace: Trace) -> Trace:
     """The same launches; only those of one row of copies take each other's places, and events."""
-    if not trace.has_graph:
-        return trace
-    starts = np.sort(trace.blocks.start)
     known = {
         int(start): trace.blocks.nodes[node]
         for start, node, is_early in zip(
@@ -34,6 +31,19 @@ def settled(trace: Trace) -> Trace:
         )
         if is_early
     }
+    return _sorted(trace, lambda task: _key(task, known))
+
+
+def arranged(trace: Trace, order: Sequence[str]) -> Trace:
+    """The same, in the order that MindSpore launches the kernels of a step in, by name."""
+    turn = {name: (place, name) for place, name in enumerate(order)}
+    return _sorted(trace, lambda task: turn.get(task.name, (_BEHIND, task.name)))
+
+
+def _sorted(trace: Trace, key: Callable[[Task], tuple[int, str]]) -> Trace:
+    if not trace.has_graph:
+        return trace
+    starts = np.sort(trace.blocks.start)
     tasks = [(index, task) for index, task in enumerate(trace.tasks) if task.is_kernel]
     rows = [index for index, kernel in enumerate(trace.kernels) if not kernel.is_event]
     kernels, all_tasks = list(trace.kernels), list(trace.tasks)
@@ -43,7 +53,7 @@ def settled(trace: Trace) -> Trace:
     for is_move, run in launches_of:
         for part in _unbroken([*run]) if is_move else ():
             places, launches = [row for row, _ in part], [item for _, item in part]
-            order = sorted(range(len(part)), key=lambda item: _key(launches[item][1], known))
+            order = sorted(range(len(part)), key=lambda item: key(launches[item][1]))
             if order == [*range(len(part))] or not _each_makes_one([task for _, task in launches], starts):
                 continue
             for slot, item in enumerate(order):

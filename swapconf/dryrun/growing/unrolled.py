@@ -119,6 +119,12 @@ class Unrolled:
         one, other = before[number], behind[number]
         return np.where((one == other) | (other < 0), one, np.where(one < 0, other, NONE))
 
+    @cached_property
+    def beside(self) -> Ints:
+        """[new places] the turn of each; outside of the reach of all periods that of what is next to it."""
+        turn = self.turn(self.source, self.copy)
+        return np.maximum(np.where(turn < 0, self.side[self.source], turn), 0)
+
     def is_sum(self, places: Sequence[int]) -> bool:
         """Whether a launch outside of the layers, which refers to ``places``, refers to some of every period."""
         known = set(places)
@@ -131,6 +137,13 @@ class Unrolled:
         before = (np.cumsum(length) - length) * self.more
         copies = np.where(np.array(self.upwards)[period], turn, self.more - turn)
         return np.asarray(place + before[period] + copies * length[period])
+
+    def shown(self, turn: int) -> Ints:
+        """[places] where each stands in the new step at a turn, what is in no reach always at the same place."""
+        if not self.periods:
+            return self.natural
+        places = np.arange(self.length)
+        return np.where(self.period >= 0, self.at(places, np.full(self.length, turn)), self.natural)
 
     def seen(self, place: Ints, copy: Ints, other: Ints, shared: Flags) -> Ints:
         """Where in the new step the place ``other`` stands for a launch made from ``place`` as ``copy``. ``shared``:

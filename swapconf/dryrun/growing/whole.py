@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from swapconf.dryrun.growing.graph_growth import learnt
 from swapconf.dryrun.growing.grown import grown
 from swapconf.dryrun.growing.instances import constants
 from swapconf.dryrun.growing.layers import Numbering
@@ -21,6 +22,7 @@ from swapconf.dryrun.growing.steps import Steps, steps
 from swapconf.memory.addresses import unnamed, with_addresses
 from swapconf.memory.allocators import mindspore
 from swapconf.memory.replay import replay
+from swapconf.trace.launch_graph import LaunchGraph
 from swapconf.trace.lifetimes import UNTOLD, PoolRecord
 from swapconf.trace.trace import Trace
 from swapconf.words.phrases import phrase
@@ -34,6 +36,7 @@ class Run:
         kept: [its layers] their numbers in the whole model.
         size: How many of them are of the row that grows, which begins with layer ``first`` of the whole model.
         pool: What it said of its own pool.
+        graph: On which MindSpore decided the order of its launches, None where that was not kept.
     """
 
     trace: Trace
@@ -41,6 +44,7 @@ class Run:
     first: int
     size: int
     pool: PoolRecord = UNTOLD
+    graph: LaunchGraph | None = None
 
     def numbering(self, kept: Sequence[int], stride: int) -> Numbering:
         """For a model with the layers ``kept`` of the whole one."""
@@ -53,9 +57,23 @@ class Run:
         )
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Whole:
+    """``graph``: None where the runs have none, or where it cannot be repeated, ``why``."""
+
+    trace: Trace
+    graph: LaunchGraph | None = None
+    why: str = ""
+
+
 def whole(small: Run, big: Run, kept: Sequence[int], size: int) -> Trace:
-    """The trace of the model with the layers ``kept``, ``size`` of them in the row that was folded: all, where no other
-    row was. Raises CannotGrow."""
+    """See `with_graph`, which this is without."""
+    return with_graph(replace(small, graph=None), big, kept, size).trace
+
+
+def with_graph(small: Run, big: Run, kept: Sequence[int], size: int) -> Whole:
+    """The model with the layers ``kept``, ``size`` of them in the row that was folded: all, where no other row was.
+    Raises CannotGrow where there is no trace."""
     stride = big.size - small.size
     if stride < 1 or (size - big.size) % stride:
         raise CannotGrow(phrase("the layers that are missing are no whole number of periods"))
@@ -68,15 +86,17 @@ def whole(small: Run, big: Run, kept: Sequence[int], size: int) -> Trace:
     _check(grown(one, fewer, small.numbering(big.kept, stride), 1, added), two)
     copies = (size - big.size) // stride
     if not copies:
-        return renumbered(big, kept)
-    found = grown(
-        two,
-        more,
-        big.numbering(kept, stride),
-        copies,
-        Counter({length: count * copies for length, count in added.items()}),
-    )
-    return placed(found, big)
+        return Whole(trace=renumbered(big, kept))
+    added = Counter({length: count * copies for length, count in added.items()})
+    found = Whole(trace=grown(two, more, big.numbering(kept, stride), copies, added))
+    if small.graph is not None and big.graph is not None:
+        try:
+            rules = learnt(small.graph, big.graph, one, two, more, copies)
+            graph, trace = rules.graph(found.trace, big.numbering(kept, stride))
+            found = Whole(trace=trace, graph=graph)
+        except (ValueError, LookupError) as reason:  # the trace stands, whatever is odd about the graphs
+            found = replace(found, why=str(reason))
+    return replace(found, trace=placed(found.trace, big))
 
 
 def renumbered(run: Run, kept: Sequence[int]) -> Trace:

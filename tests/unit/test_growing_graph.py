@@ -1,0 +1,185 @@
+"""MindSpore's graph of the whole model from graphs of fewer layers: the same as that of the whole model."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from swapconf.dryrun.growing.graph import grown_graph
+from swapconf.dryrun.growing.graph_periods import Kernels
+from swapconf.dryrun.growing.graph_rules import learn
+from swapconf.dryrun.growing.layers import Numbering, layer_in
+from swapconf.dryrun.growing.numbers import Labelled, Rows, numbered
+from swapconf.dryrun.growing.reason import CannotGrow
+from swapconf.dryrun.growing.whole import Run, Whole, whole, with_graph
+from swapconf.trace.fused_kernels import FusedKernel
+from swapconf.trace.launch_graph import LaunchGraph
+from swapconf.trace.launch_order import launched, reproduces
+from tests.helpers import TRACES, packed
+from tests.unit.toy_graph import toy_graph
+
+OWN = 12
+KERNELS = Kernels(small={}, big={}, way=lambda name, twin: 0)
+PAIRS = [(3, 4), (4, 6), (6, 8)]
+
+
+def kept(size: int) -> list[int]:
+    front = -(-size // 2)
+    return [*range(front), *range(OWN - (size - front), OWN)]
+
+
+def grown(small: LaunchGraph, big: LaunchGraph, size: int, stride: int) -> LaunchGraph:
+    """``size``, ``stride``: layers of ``big``, and how many it has more than ``small``."""
+    found, rules = learn(small, big, KERNELS)
+    nodes = found.two((OWN - size) // stride)
+    labels = numbered(Labelled(graph=small, nodes=found.one), Labelled(graph=big, nodes=nodes), found)
+    return grown_graph(big, rules, nodes, Numbering(kept(size), 0, size, stride), labels, {})
+
+
+def of_runs(small: int, big: int, micro_batches: int = 1) -> LaunchGraph:
+    one, two = (toy_graph(range(size), micro_batches, numbers) for size, numbers in ((small, 1000), (big, 5000)))
+    return grown(one, two, big, big - small)
+
+
+def names(graph: LaunchGraph) -> list[str]:
+    """Without the numbers that MindSpore counts within a graph."""
+    return [re.sub(r"-op\d+$", "", name) for name in graph.name]
+
+
+@pytest.mark.parametrize(("small", "big"), PAIRS)
+@pytest.mark.parametrize("micro_batches", [1, 3])
+def test_the_grown_graph_is_that_of_the_whole_model_node_for_node(small: int, big: int, micro_batches: int) -> None:
+    found, truth = of_runs(small, big, micro_batches), toy_graph(range(OWN), micro_batches)
+    assert (found.primitive, found.inputs, found.end) == (truth.primitive, truth.inputs, truth.end)
+    assert np.array_equal(found.item, truth.item)
+    assert names(found) == names(truth)
+    assert launched(found) == launched(truth)
+
+
+@pytest.mark.parametrize(("small", "big"), PAIRS)
+def test_a_gradient_belongs_to_the_same_node_as_in_the_whole_model(small: int, big: int) -> None:
+    found, truth = of_runs(small, big, 2), toy_graph(range(OWN), 2)
+    pairs = {
+        *zip(found.unique, truth.unique, strict=True),
+        *zip(found.forward_unique, truth.forward_unique, strict=True),
+    }
+    assert len(pairs) == len({mine for mine, _ in pairs}) == len({its for _, its in pairs})
+
+
+@pytest.mark.parametrize(("small", "big"), PAIRS)
+def test_every_node_has_a_name_of_its_own(small: int, big: int) -> None:
+    assert len(set(of_runs(small, big, 2).name)) == len(toy_graph(range(OWN), 2))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_graph_in_which_a_node_of_a_layer_reads_something_else_is_refused(seed: int) -> None:
+    chance, small, big = random.Random(seed), toy_graph(range(4), 2), toy_graph(range(6), 2)
+    copied = np.flatnonzero(learn(small, big, KERNELS)[0].one.copy >= 0).tolist()
+    node = chance.choice([node for node in copied if max(big.inputs[node], default=-1) >= 0])
+    slot = chance.choice([slot for slot, given in enumerate(big.inputs[node]) if given >= 0])
+    others = [given for given in range(node) if given != big.inputs[node][slot]]
+    inputs = list(big.inputs[node])
+    inputs[slot] = chance.choice(others)
+    spoiled = replace(big, inputs=(*big.inputs[:node], tuple(inputs), *big.inputs[node + 1 :]))
+    with pytest.raises(CannotGrow):
+        grown(small, spoiled, 6, 2)
+
+
+def test_graphs_that_differ_in_more_than_layers_are_refused() -> None:
+    with pytest.raises(CannotGrow):
+        grown(toy_graph(range(4)), toy_graph(range(6), 2), 6, 2)
+
+
+def test_numbers_of_a_row_go_on_with_new_ones() -> None:
+    rows = Rows([("1", "2"), ("2", "3"), ("7", "8"), ("", "4"), ("5", "5")])
+    assert [rows.later("1", 2), rows.later("7", 1), rows.later("5", 3), rows.later("", 3), rows.later("3", 0)] == [
+        "3",
+        "8",
+        "5",
+        "",
+        "3",
+    ]
+    fresh = [rows.later("2", 2), rows.later("3", 1), rows.later("1", 3), rows.later("8", 1)]
+    assert fresh[0] == fresh[1] == fresh[2] != fresh[3]
+    assert {"1", "2", "3", "5", "7", "8"}.isdisjoint(fresh)
+
+
+def test_the_most_frequent_of_contradicting_neighbours_holds() -> None:
+    assert Rows([("1", "2"), ("1", "3"), ("1", "2")]).later("1", 1) == "2"
+
+
+KEPT = {4: [0, 1, 8, 9], 6: [0, 1, 2, 7, 8, 9]}  # of ten layers
+RUNS = TRACES / "growing"  # Llama, jit_level O1, two micro-batches with lazy inline, MindSpore 2.9.0
+
+
+def recorded(size: int) -> Run:
+    trace = packed(RUNS / f"layers_{size}")
+    return Run(trace=trace, kept=KEPT[size], first=0, size=size, graph=trace.launch_graph)
+
+
+@pytest.fixture(scope="module")
+def runs() -> tuple[Run, Run]:
+    return recorded(4), recorded(6)
+
+
+@pytest.fixture(scope="module")
+def found(runs: tuple[Run, Run]) -> Whole:
+    return with_graph(*runs, range(10), 10)
+
+
+def test_mindspore_launches_the_grown_graph_of_a_real_run_as_the_grown_trace_does(found: Whole) -> None:
+    assert found.graph is not None, found.why
+    assert reproduces(found.graph, found.trace.step)
+    assert len(found.graph) == 8691
+
+
+def gradients(graph: LaunchGraph, inside: Mapping[str, FusedKernel]) -> tuple[list[int], list[int]]:
+    """By layer, how many nodes, and operators in fused kernels, are gradients of a node in it, by their numbers."""
+    operators = [operator for kernel in inside.values() for operator in kernel.operators]
+    named = [*zip(graph.unique, graph.name, strict=True), *((one.unique, one.name) for one in operators)]
+    layer_of = {number: layer_in(name) for number, name in reversed(named) if number and layer_in(name) >= 0}
+    counts = (
+        Counter(layer_of[number] for number in numbers if number in layer_of)
+        for numbers in (graph.forward_unique, [one.forward_unique for one in operators])
+    )
+    ours, theirs = ([found[layer] for layer in sorted(found)] for found in counts)
+    return ours, theirs
+
+
+def test_every_layer_of_a_real_run_has_the_same_gradients_inside_of_fused_kernels_too(
+    runs: tuple[Run, Run], found: Whole
+) -> None:
+    graph = runs[1].graph
+    assert graph is not None
+    assert gradients(graph, runs[1].trace.fused_kernels) == ([82] * 6, [16] * 6)
+    assert found.graph is not None
+    assert gradients(found.graph, found.trace.fused_kernels) == ([82] * 10, [16] * 10)
+    assert {name for name in found.graph.name if "GraphKernel" in name} <= set(found.trace.fused_kernels)
+
+
+def test_copies_of_parameters_come_in_the_order_that_mindspore_decides_on(runs: tuple[Run, Run], found: Whole) -> None:
+    without = whole(*runs, range(10), 10)
+    moves = [
+        [kernel.name for kernel in trace.step if kernel.primitive == "TensorMove"] for trace in (without, found.trace)
+    ]
+    assert moves[0] != moves[1]
+    assert sorted(moves[0]) == sorted(moves[1])
+    assert without.used_peak_bytes == found.trace.used_peak_bytes
+
+
+def test_a_real_graph_in_which_something_was_changed_is_not_grown_but_the_trace_is(runs: tuple[Run, Run]) -> None:
+    small, big = runs
+    assert big.graph is not None
+    node = big.graph.primitive.index("RmsNormGrad")
+    inputs = (big.graph.inputs[node][0], *[given - 1 for given in big.graph.inputs[node][1:]])
+    spoiled = replace(big.graph, inputs=(*big.graph.inputs[:node], inputs, *big.graph.inputs[node + 1 :]))
+    found = with_graph(small, replace(big, graph=spoiled), range(10), 10)
+    assert found.graph is None
+    assert found.why
+    assert found.trace.used_peak_bytes == whole(small, big, range(10), 10).used_peak_bytes
