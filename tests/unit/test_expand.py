@@ -343,6 +343,7 @@ def test_flash_attention_and_norms_are_selected_by_themselves_for_nothing_with_m
         settings=AS_WRITTEN,
     )
     told = [finding.message for finding in study.findings if finding.rule == "recompute-nothing"]
+    assert study.strategy is not None
     first, second = study.strategy.layers[:2]
     path = alone.replace("\\", "")
     if mindspore == "2.9.0":
