@@ -14,7 +14,6 @@ from swapconf.dryrun.effect.effect import Effect, Launch
 from swapconf.dryrun.outcome import RankOutcome, RankReport, origin
 from swapconf.dryrun.pynative import refusals as refusing
 from swapconf.dryrun.pynative.compare_layers import compare_layers
-from swapconf.dryrun.pynative.even_experts import even_share
 from swapconf.dryrun.pynative.hyper_parallel_stand_in.mesh import DeviceMesh
 from swapconf.dryrun.pynative.hyper_parallel_stand_in.placements import Layout, Partial, Replicate, Shard, local_shape
 from swapconf.dryrun.pynative.hyper_parallel_stand_in.schedules import (
@@ -125,13 +124,6 @@ def test_a_mesh_knows_the_one_that_it_is_taken_from() -> None:
     assert (mesh["pp"].parent.size("cp"), mesh["tp"].get_local_rank()) == (2, 1)
 
 
-@pytest.mark.parametrize(("tokens", "experts"), [(4096, 8), (10, 4), (3, 8)])
-def test_tokens_are_spread_over_experts_as_evenly_as_they_divide(tokens: int, experts: int) -> None:
-    share = even_share(tokens, experts)
-    assert (sum(share), len(share)) == (tokens, experts)
-    assert max(share) - min(share) <= 1
-
-
 def test_ranks_of_stages_and_experts_are_told_from_the_layout() -> None:
     degrees = "data_parallel_shard: 2, tensor_parallel: 2, pipeline_parallel: 2, expert_parallel: 4"
     document = parse(f"parallelism: {{{degrees}}}\n", "t.yaml")
@@ -204,11 +196,10 @@ def test_layers_of_other_stages_are_not_missed() -> None:
     assert compare_layers(study, effect) == []
 
 
-def test_a_report_says_the_layout_and_how_tokens_were_spread() -> None:
+def test_a_report_says_the_layout() -> None:
     report = RankReport(file="t.yaml", rank=0, stage=0, level=1, outcome=RankOutcome.COMPLETED, hyper_parallel="here")
     assert not report.is_shared
-    shared = replace(report, layout="tensor_parallel 2, expert_parallel 4", even_experts=4)
+    shared = replace(report, layout="tensor_parallel 2, expert_parallel 4")
     assert shared.is_shared
     assert "tensor_parallel 2, expert_parallel 4" in origin(shared)
-    assert "tokens spread evenly over the experts of 4 ranks" in origin(shared)
-    assert (as_record(shared)["layout"], as_record(shared)["even_experts"]) == (shared.layout, 4)
+    assert as_record(shared)["layout"] == shared.layout

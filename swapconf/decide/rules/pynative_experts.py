@@ -19,7 +19,6 @@ from swapconf.words.phrases import phrase
 
 RULE = "pynative-experts"
 DIALECTS = PYNATIVE
-_EXPERTS = ("n_routed_experts", "num_experts", "num_moe_experts")
 
 
 def check(case: Case) -> Iterator[Finding]:
@@ -55,7 +54,7 @@ def check(case: Case) -> Iterator[Finding]:
             ),
             phrase("write a degree that divides them, or a larger data_parallel_shard"),
         )
-    experts = config.model.count(*_EXPERTS)
+    experts = config.model.num_experts
     if experts is not None and experts % degree:
         yield finding(
             RULE,

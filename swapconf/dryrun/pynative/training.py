@@ -36,12 +36,13 @@ def train(folder: Path, job: dict[str, Any], is_done: Callable[[int], None]) -> 
 
     from swapconf.dryrun import experts
     from swapconf.dryrun.pynative.as_parallel import apply_on_one_card
-    from swapconf.dryrun.pynative.even_experts import spread_evenly
+    from swapconf.dryrun.pynative.expert_load import of_record
     from swapconf.dryrun.pynative.marks import Marker
     from swapconf.dryrun.pynative.moments import progress, watch_building, watch_training
+    from swapconf.dryrun.pynative.spread_experts import spread
 
     experts.take_any_sequence()
-    spread_evenly()
+    spread(of_record(job["expert_load"]), job["rank"])
     marker = Marker()
     watch_building(Trainer, marker)
     if job["as_parallel"] and is_alone:
