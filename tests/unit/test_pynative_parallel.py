@@ -14,8 +14,9 @@ from swapconf.dryrun.effect.effect import Effect, Launch
 from swapconf.dryrun.outcome import RankOutcome, RankReport, origin
 from swapconf.dryrun.pynative import refusals as refusing
 from swapconf.dryrun.pynative.compare_layers import compare_layers
+from swapconf.dryrun.pynative.hyper_parallel_stand_in.layout import Layout
 from swapconf.dryrun.pynative.hyper_parallel_stand_in.mesh import DeviceMesh
-from swapconf.dryrun.pynative.hyper_parallel_stand_in.placements import Layout, Partial, Replicate, Shard, local_shape
+from swapconf.dryrun.pynative.hyper_parallel_stand_in.placements import Partial, Replicate, Shard, local_shape
 from swapconf.dryrun.pynative.hyper_parallel_stand_in.schedules import (
     Act,
     Step,
@@ -164,7 +165,6 @@ def test_what_2_1_asks_of_the_stand_in_is_dry_run_and_of_2_0_shards_alone(parall
             "dispatch of tokens",
             "moe_token_dispatcher_type=alltoall",
         ),
-        ("tensor_parallel: 2", "optimizer: {type: Muon}\n", "Muon on shards", "optimizer.type=AdamW"),
         ("tensor_parallel: 2\n  cpu_offload: True", "", "shards on the host", "cpu_offload=False"),
     ],
 )
@@ -177,6 +177,14 @@ def test_what_the_stand_in_lacks_is_refused_at_its_line_and_nothing_is_where_hyp
     assert found.origin.line is not None
     monkeypatch.setattr(refusing, "find_spec", lambda name: ModuleSpec(name, None))
     assert not refused(parallelism, more)
+
+
+def test_muon_on_shards_is_dry_run_with_2_1_and_refused_with_2_0() -> None:
+    assert not refused("data_parallel_shard: 2", "optimizer: {type: Muon}\n")
+    (found,) = refused("data_parallel_shard: 2", "optimizer: {type: Muon}\n", OLDER)
+    assert "Muon on shards has no dry run with mindformers 2.0.0" in found.message
+    assert "optimizer.type=AdamW" in found.hint
+    assert found.origin.path == "optimizer.type"
 
 
 def test_a_context_of_sparse_attention_is_refused() -> None:
