@@ -228,11 +228,6 @@ class Model:
         return next((one for one in found if isinstance(one, int) and not isinstance(one, bool) and one > 0), None)
 
     @property
-    def num_experts(self) -> int | None:
-        """Of a PyNative model, in a layer that has some; None where none are named."""
-        return self.count("n_routed_experts", "num_experts", "num_moe_experts")
-
-    @property
     def has_sparse_attention(self) -> bool:
         """Of a PyNative model: DeepSeek's sparse or compressed attention, which makes its own masks."""
         variant, kind = self.section.get("experimental_attention_variant"), self.section.get("model_type")

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from swapconf.config.nodes import Document
 from swapconf.words.findings import Origin
 
+EXPERTS = ("n_routed_experts", "num_experts", "num_moe_experts")  # what a model calls how many a layer has
 _CARDS_OF_A_NODE = 8
 _SECTIONS = ("parallelism", "training", "model", "optimizer")
 

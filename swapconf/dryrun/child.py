@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from swapconf.config.config import Dialect
+from swapconf.config.layout import EXPERTS
 from swapconf.dryrun import board, came_to, last_graph, memory_log
 from swapconf.dryrun.adapted import adapted, code_folders, digests
 from swapconf.dryrun.by_step import STEPS, by_step
@@ -220,7 +221,7 @@ def _ran(blank: RankReport, order: RankOrder, study: Study, folder: Folder, fini
         hyper_parallel=came_to.hyper_parallel(folder),
         as_parallel=order.as_parallel and study.config.dialect is Dialect.PYNATIVE,
         launch_blocking=order.launch_blocking,
-        **(_shared_out(order, study.config.model.num_experts) if study.config.dialect is Dialect.PYNATIVE else {}),
+        **(_shared_out(order, study.config.model.count(*EXPERTS)) if study.config.dialect is Dialect.PYNATIVE else {}),
         outcome=RankOutcome.COMPILED if order.level == 0 else RankOutcome.COMPLETED,
     )
     if failure is not None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from swapconf.config.layout import EXPERTS
 from swapconf.decide.rules.case import PYNATIVE, Case, finding
 from swapconf.words.findings import Finding, Severity
 from swapconf.words.phrases import phrase
@@ -54,7 +55,7 @@ def check(case: Case) -> Iterator[Finding]:
             ),
             phrase("write a degree that divides them, or a larger data_parallel_shard"),
         )
-    experts = config.model.num_experts
+    experts = config.model.count(*EXPERTS)
     if experts is not None and experts % degree:
         yield finding(
             RULE,

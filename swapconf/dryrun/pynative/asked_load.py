@@ -12,6 +12,7 @@ from fractions import Fraction
 from pathlib import Path
 
 from swapconf.config.config import Dialect
+from swapconf.config.layout import EXPERTS
 from swapconf.config.yaml_document import parse, read_text
 from swapconf.dryrun.pynative.expert_load import EVEN, EVENLY, ExpertLoad
 from swapconf.dryrun.rank_order import cluster_of
@@ -37,7 +38,7 @@ def load_of(words: str | None, study: Study) -> ExpertLoad:
                 "--expert-load is of PyNative mode: in graph mode mindformers itself takes all experts for equally busy"
             )
         )
-    experts = study.config.model.num_experts
+    experts = study.config.model.count(*EXPERTS)
     if experts is None:
         raise ValueError(phrase("--expert-load {words}: the YAML names no number of experts", words=words))
     load = _parsed(words)
