@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from swapconf.cli.numbers import SECONDS
+
+if TYPE_CHECKING:
+    from swapconf.dryrun.pynative.expert_load import ExpertLoad
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -26,6 +29,7 @@ class RunOptions:
         timeout: Seconds for each rank.
         no_cache: Whether what was run before is run again.
         register_path: The folder with the code of models that mindformers does not have; None for none.
+        load: Of the experts; None where it is not asked for, and no option of every command.
     """
 
     jobs: int | None
@@ -35,6 +39,7 @@ class RunOptions:
     timeout: float
     no_cache: bool
     register_path: str | None
+    load: ExpertLoad | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,6 +53,12 @@ JOBS = click.option("--jobs", type=click.IntRange(1), help="Children at once (de
 DASK = click.option("--dask", metavar="ADDRESS", help="Run on this Dask cluster instead of here.")
 TIMEOUT = click.option(
     "--timeout", type=SECONDS, default=3600.0, show_default=True, metavar="SECONDS", help="Limit per rank."
+)
+EXPERT_LOAD = click.option(
+    "--expert-load",
+    metavar="even|FACTOR|FILE",
+    help="PyNative: the tokens of experts, which no simulated device counts: as many for each; FACTOR times as many on "
+    "the first of the ranks that share them out; or as FILE (YAML, JSON, CSV) has them for each expert.",
 )
 
 

@@ -92,7 +92,7 @@ def as_one(name: str, kind: type[Any]) -> Callable[[F], F]:
     def wrap(function: F) -> F:
         @wraps(function)
         def command(*arguments: Any, **options: Any) -> Any:
-            one = kind(**{each: options.pop(each) for each in names})
+            one = kind(**{each: options.pop(each) for each in names if each in options})
             return function(*arguments, **options, **{name: one})
 
         return cast(F, command)

@@ -16,6 +16,7 @@ import click
 from swapconf.cli import cluster
 from swapconf.cli.child_options import (
     DASK,
+    EXPERT_LOAD,
     JOBS,
     TIMEOUT,
     ChildOptions,
@@ -93,6 +94,7 @@ class _Options(ChildOptions):
     is_flag=True,
     help="PyNative on several cards: each operator ends before Python goes on, as on the fullest card.",
 )
+@EXPERT_LOAD
 @no_cache_option("Run again even if a report of the same run is cached.")
 @machine_options("generic", cann=True)
 @click.option("--env", "show_env", is_flag=True, help="Print the child's environment as shell lines, and stop.")
@@ -102,6 +104,7 @@ def command(
     changes: tuple[str, ...],
     options: _Options,
     machine: MachineOptions,
+    expert_load: str | None,
     budget: str | None,
     form: str,
     html: Path | None,
@@ -148,7 +151,7 @@ def command(
         studies = _studies(files, changes)
         if _stops_the_run(studies, options):
             raise SystemExit(EXIT_ERRORS)
-        orders = _orders(studies, options, machine.load() if options.level > 0 else None)
+        orders = _orders(studies, options, machine.load() if options.level > 0 else None, expert_load)
         # once, before the children, so that the shim is built once
         prepare(sys.executable, os.environ, level_to_run(os.environ, options.level))
     except (ValueError, ImportError) as error:
@@ -175,12 +178,15 @@ def _studies(files: Sequence[str], changes: Sequence[str]) -> list[Study]:
     return [study_for_run(overrides.of_file(file, changes), os.environ) for file in files]
 
 
-def _orders(studies: Sequence[Study], options: _Options, machine: Machine | None) -> list[RankOrder]:
+def _orders(
+    studies: Sequence[Study], options: _Options, machine: Machine | None, expert_load: str | None
+) -> list[RankOrder]:
+    from swapconf.dryrun.pynative.asked_load import load_of
     from swapconf.dryrun.rank_order import RankOrder, cluster_of, ranks_of
 
     orders = []
     for study in studies:
-        document = study.document
+        document, load = study.document, load_of(expert_load, study)
         for rank in ranks_of(options.ranks, cluster_of(document)):
             keep = options.keep / Path(document.file).stem if options.keep and len(studies) > 1 else options.keep
             orders.append(
@@ -191,6 +197,7 @@ def _orders(studies: Sequence[Study], options: _Options, machine: Machine | None
                     plain=options.plain,
                     as_parallel=options.as_parallel,
                     launch_blocking=options.launch_blocking,
+                    load=load,
                     real_data=options.real_data,
                     steps=options.steps,
                     fold=options.fold,

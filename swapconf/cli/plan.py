@@ -11,7 +11,16 @@ import click
 
 from swapconf import __version__
 from swapconf.cli import written
-from swapconf.cli.child_options import DASK, JOBS, TIMEOUT, RunOptions, fold_option, keep_option, no_cache_option
+from swapconf.cli.child_options import (
+    DASK,
+    EXPERT_LOAD,
+    JOBS,
+    TIMEOUT,
+    RunOptions,
+    fold_option,
+    keep_option,
+    no_cache_option,
+)
 from swapconf.cli.common import EXIT_ERRORS, as_one, format_option, go_on, register_option, say, set_option
 from swapconf.cli.complete import FILE
 from swapconf.cli.help import Command
@@ -52,6 +61,7 @@ EXIT_IMPOSSIBLE = 3
 @keep_option("Keep the traces that are made in DIR, instead of the cache.", file_okay=False)
 @fold_option("As in `swapconf dryrun`.")
 @TIMEOUT
+@EXPERT_LOAD
 @no_cache_option("Make the traces again even if they are there.")
 @format_option()
 @as_one("asked", PlanOptions)
@@ -68,6 +78,7 @@ def command(
     only_diff: bool,
     write: bool,
     confirm: bool,
+    expert_load: str | None,
     form: str,
 ) -> None:
     """Decide for every layer and operator: keep, swap or recompute, so that the step is fastest and the memory fits.
@@ -103,6 +114,7 @@ def command(
     try:
         study = study_for_check(overrides.of_file(file, changes), os.environ)
         go_on(study)
+        runs = plan_pynative.with_load(runs, expert_load, study, baseline)
         if study.config.dialect is Dialect.PYNATIVE:
             refused = {"--frontier": frontier, "--html": html is not None, "--measured": machine.measured is not None}
             native = plan_pynative.make(

@@ -45,6 +45,33 @@ class NativeMade(Written):
         return self.planned.verdict is Verdict.IMPOSSIBLE
 
 
+def with_load(runs: RunOptions, words: str | None, study: Study, baseline: Path | None) -> RunOptions:
+    """``words``: of the expert load that is asked for. Traces that are there have one, of which the true runs of a plan
+    are, too. Raises ValueError where these are two, SwapconfError for its file."""
+    from swapconf.dryrun.pynative.asked_load import load_of
+    from swapconf.dryrun.pynative.expert_load import of_record
+    from swapconf.plan.runs import trace_folders
+    from swapconf.trace import run_record
+
+    if words is not None:
+        runs = replace(runs, load=load_of(words, study))
+    for folder in trace_folders(baseline) if baseline is not None else ():
+        recorded = of_record(run_record.read(folder).get("expert_load"))
+        if runs.load is not None and runs.load != recorded:
+            raise ValueError(
+                phrase(
+                    "--expert-load {words}: the trace in {folder} is of expert load {other}; make one: "
+                    "swapconf dryrun {file} --expert-load {words} --keep DIR",
+                    words=words or runs.load.name,
+                    folder=folder,
+                    other=recorded.name,
+                    file=study.document.file,
+                )
+            )
+        runs = replace(runs, load=recorded)
+    return runs
+
+
 def make(
     study: Study,
     changes: Sequence[str],
@@ -157,7 +184,7 @@ def show(file: str, made: NativeMade, options: MachineOptions, slower_link: floa
         say(line, bold=True)
     say(native_plan_text.link_line(found, slower_link))
     say(known_line(found.judge.stages[0].times.shares()))
-    say(native_plan_text.ORIGIN)
+    say(native_plan_text.origin(found))
     print_assumed(options.load())
     print_rows(*native_plan_text.strategies(found))
     if found.chosen.entries:

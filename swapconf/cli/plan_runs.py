@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 def dry_run(study: Study, keep: Path, runs: RunOptions, title: str, ranks: Sequence[int] = ()) -> list[StageRun]:
     """``ranks`` of a config dry-run, or one of every stage, with their traces in ``keep``."""
+    from swapconf.dryrun.pynative.expert_load import EVEN
     from swapconf.plan import runs as dry_runs
 
     orders = dry_runs.orders(
@@ -33,6 +34,7 @@ def dry_run(study: Study, keep: Path, runs: RunOptions, title: str, ranks: Seque
         timeout_seconds=runs.timeout,
         ranks=ranks,
         register_path=runs.register_path or "",
+        load=runs.load or EVEN,
     )
     return dry_runs.stage_runs(orders, reports(orders, runs, title))
 

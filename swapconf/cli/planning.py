@@ -137,6 +137,7 @@ def _in_room(judge: Judge, study: Study, machine: Machine) -> Judge:
 def baselines(study: Study, changes: Sequence[str], runs: RunOptions) -> list[Path]:
     """The folders of the traces, made where they are not there; with those of runs with swap on where that decides how
     MindSpore compiles the step."""
+    from swapconf.dryrun.pynative.expert_load import EVEN
     from swapconf.plan import runs as dry_runs
     from swapconf.study.study import study_for_run
     from swapconf.whatif.inlined import NOTHING_SWAPPED, SWAP_ON, is_turned_by_swap
@@ -144,7 +145,7 @@ def baselines(study: Study, changes: Sequence[str], runs: RunOptions) -> list[Pa
     document = dry_runs.without_strategy(study.document.file, changes)
     plain = study_for_run(document, os.environ)
     go_on(plain, study.findings)
-    place = dry_runs.place_of_baselines(document, runs.keep)
+    place = dry_runs.place_of_baselines(document, runs.keep, runs.load or EVEN)
     found = dry_runs.traces_of(dry_run(plain, place, runs, phrase("baseline")))
     if is_turned_by_swap(plain.config, plain.versions):
         turned = study_for_run(dry_runs.without_strategy(study.document.file, changes, NOTHING_SWAPPED), os.environ)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from swapconf.cli.common import say
-from swapconf.words.phrases import mark, phrase, show
+from swapconf.words.phrases import joined, mark, phrase, show
 from swapconf.words.units import show_bytes
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 def run(trace: Path, study: Study, form: str, safe: bool, refused: dict[str, bool]) -> None:
     """``safe``: print the upper bound, too. ``refused``: options that have no answer in PyNative mode, and whether they
     were given. Raises UsageError."""
+    from swapconf.dryrun.pynative.expert_load import told_by
     from swapconf.dryrun.rank_order import cluster_of
     from swapconf.whatif.pynative.question import OF_RANK, ORIGIN, RACING, NativeMismatch, NativeQuestion
 
@@ -31,7 +32,8 @@ def run(trace: Path, study: Study, form: str, safe: bool, refused: dict[str, boo
     except NativeMismatch as error:
         raise click.UsageError(str(error)) from None
     are_several = cluster_of(study.document).num_devices > 1
-    origin = OF_RANK if are_several else ORIGIN
+    load = told_by(trace)
+    origin = joined(", ", [OF_RANK if are_several else ORIGIN, *[load] * bool(load)])
     if form == "json":
         click.echo(json.dumps(as_record(answer, origin), indent=2))
         return

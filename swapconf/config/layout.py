@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from swapconf.config.nodes import Document
 from swapconf.words.findings import Origin
 
+EXPERTS = ("n_routed_experts", "num_experts", "num_moe_experts")  # what a model calls how many a layer has
 _CARDS_OF_A_NODE = 8
-_SECTIONS = ("parallelism", "training", "model")
+_SECTIONS = ("parallelism", "training", "model", "optimizer")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -23,7 +24,7 @@ class Layout:
     ``spares_copies``: tokens are sent once to a node of ``cards_of_a_node``. ``method``: of context parallelism,
     ``ulysses``: the ranks that exchange heads for it. ``chunks``: of layers a stage has; ``deals_evenly``: as
     mindformers does where ``layers_per_stage`` are not listed. ``samples`` of a step, ``samples_at_once`` of a rank;
-    None without a section `training`.
+    None without a section `training`. ``optimizer``: its type, "" where it is not told.
     """
 
     shards: int | None = None
@@ -39,6 +40,7 @@ class Layout:
     layers_per_stage: tuple[str, ...] | None = None
     samples: int | None = None
     samples_at_once: int | None = None
+    optimizer: str = ""
 
 
 def read(document: Document) -> Layout:
@@ -69,6 +71,7 @@ def read(document: Document) -> Layout:
         layers_per_stage=None if texts is None else tuple(texts),
         samples=count("global_batch_size", otherwise, "training"),
         samples_at_once=count("local_batch_size", otherwise, "training"),
+        optimizer=str(value("optimizer.type") or ""),
     )
 
 

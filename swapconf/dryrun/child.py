@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from swapconf.config.config import Dialect
-from swapconf.config.nodes import Document
+from swapconf.config.layout import EXPERTS
 from swapconf.dryrun import board, came_to, last_graph, memory_log
 from swapconf.dryrun.adapted import adapted, code_folders, digests
 from swapconf.dryrun.by_step import STEPS, by_step
@@ -26,7 +26,7 @@ from swapconf.dryrun.job import WRITTEN, Folder, Job
 from swapconf.dryrun.judge import TAIL_BYTES, fault
 from swapconf.dryrun.launch import Finished, launch
 from swapconf.dryrun.outcome import RankOutcome, RankReport
-from swapconf.dryrun.pynative import stacks
+from swapconf.dryrun.pynative import expert_load, stacks
 from swapconf.dryrun.pynative.batches import batches
 from swapconf.dryrun.pynative.columns import columns as pynative_columns
 from swapconf.dryrun.rank_order import REGISTER_PATH, RankOrder, cluster_of
@@ -96,6 +96,7 @@ def run(order: RankOrder, study: Study, part: str = "") -> Ran:
         batches=batches(settings, cluster, study.versions, steps) if is_pynative else None,
         as_parallel=order.as_parallel,
         launch_blocking=order.launch_blocking,
+        load=order.load,
         cluster=cluster,
         rank=order.rank,
         level=level,
@@ -158,6 +159,7 @@ def record(order: RankOrder, ran: Ran, report: RankReport, part: str = "", **fac
         "plain": order.plain,
         "as_parallel": order.as_parallel,
         "launch_blocking": order.launch_blocking,
+        "expert_load": expert_load.as_record(order.load),
         "real_data": order.real_data,
         **facts,
         "report": as_record(report, worded=str),
@@ -183,8 +185,10 @@ def _place(order: RankOrder, part: str) -> Iterator[Path]:
         yield Path(folder)
 
 
-def _shared_out(document: Document) -> dict[str, Any]:
+def _shared_out(order: RankOrder, experts: int | None) -> dict[str, Any]:
+    document = order.document
     cluster = cluster_of(document)
+    ranks = cluster.expert_parallel
     dense = document.entry_at("parallelism.dense_fsdp_shard_size")
     size = dense.value.scalar if dense is not None else None
     degrees = (
@@ -197,7 +201,9 @@ def _shared_out(document: Document) -> dict[str, Any]:
     return {
         "shards": cluster.data_parallel * cluster.context_parallel,
         "layout": ", ".join(f"{name} {degree}" for name, degree in degrees if degree > 1),
-        "even_experts": cluster.expert_parallel,
+        "expert_ranks": ranks,
+        "expert_load": order.load.name if experts else "",
+        "expert_times": order.load.times(experts, ranks, order.rank % ranks) if experts else 1.0,
     }
 
 
@@ -215,7 +221,7 @@ def _ran(blank: RankReport, order: RankOrder, study: Study, folder: Folder, fini
         hyper_parallel=came_to.hyper_parallel(folder),
         as_parallel=order.as_parallel and study.config.dialect is Dialect.PYNATIVE,
         launch_blocking=order.launch_blocking,
-        **(_shared_out(order.document) if study.config.dialect is Dialect.PYNATIVE else {}),
+        **(_shared_out(order, study.config.model.count(*EXPERTS)) if study.config.dialect is Dialect.PYNATIVE else {}),
         outcome=RankOutcome.COMPILED if order.level == 0 else RankOutcome.COMPLETED,
     )
     if failure is not None:

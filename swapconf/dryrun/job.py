@@ -9,6 +9,7 @@ from typing import Any
 from swapconf.config.cluster import Cluster
 from swapconf.dryrun.by_step import STEPS
 from swapconf.dryrun.pynative.batches import Batches
+from swapconf.dryrun.pynative.expert_load import EVEN, ExpertLoad
 from swapconf.dryrun.stand_in import Column
 from swapconf.models import own_layers
 from swapconf.trace.trace_folder import BLOCKS
@@ -29,7 +30,8 @@ class Job:
     ``plain``: mindformers alone, without swapconf. ``real_data``: the YAML's own data set instead of a stand-in with
     these ``columns``. ``steps``: how many are trained. ``is_watched``: see `watched.py`. ``code``: folders in which a
     module is looked for last. ``pynative``: for mindformers' PyNative trainer; ``batches``: of its stand-in;
-    ``as_parallel``: with recompute and swap as on several cards; ``launch_blocking``: see `pynative/training.py`.
+    ``as_parallel``: with recompute and swap as on several cards; ``launch_blocking``: see `pynative/training.py`;
+    ``load`` of its experts.
     ``prints_graph``: MindSpore prints the graph on which it decides the order of the kernels, and it
     is kept; ``prints_fused``: what is inside fused kernels is.
     """
@@ -48,6 +50,7 @@ class Job:
     batches: Batches | None = None
     as_parallel: bool = False
     launch_blocking: bool = False
+    load: ExpertLoad = EVEN
     prints_graph: bool = False
     prints_fused: bool = False
     timeout_seconds: float = 3600.0

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 from swapconf.dryrun import fan_out
 from swapconf.dryrun.adapted import adapted, digests
 from swapconf.dryrun.outcome import RankOutcome
+from swapconf.dryrun.pynative import expert_load
 from swapconf.dryrun.rank_order import RankOrder
 from swapconf.dryrun.report_record import as_record
 from swapconf.trace import run_record
@@ -72,6 +73,7 @@ def _kept(order: RankOrder, *, remembers: bool) -> Mapping[str, Any]:
         == (settings, order.level, order.plain, order.real_data)
         and (found.get("as_parallel", False), found.get("launch_blocking", False))
         == (order.as_parallel, order.launch_blocking)
+        and expert_load.of_record(found.get("expert_load")) == order.load
         and (found.get("register_path"), found.get("inputs")) == (order.register_path, beside)
         and isinstance(ran_in, dict)
         and (found.get("swapconf"), ran_in.get("mindspore"), ran_in.get("mindformers"))

@@ -17,6 +17,7 @@ import yaml
 
 from swapconf.dryrun import last_graph
 from swapconf.dryrun.job import ORDERS, Folder, Job
+from swapconf.dryrun.pynative import expert_load
 from swapconf.files.writing import replace_text
 from swapconf.models import own_layers
 from swapconf.trace import fused_kernels, launch_graph
@@ -108,6 +109,8 @@ def _write(job: Job, folder: Folder) -> None:
         "pynative": job.pynative,
         "as_parallel": job.as_parallel,
         "launch_blocking": job.launch_blocking,
+        "expert_load": expert_load.as_record(job.load),
+        "rank": job.rank,
         "steps": job.steps,
         "is_watched": job.is_watched,
         "batches": None if job.batches is None else [job.batches.samples, job.batches.count],

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from swapconf.dryrun.by_step import StepMemory
+from swapconf.dryrun.pynative.expert_load import told as load_told
 from swapconf.memory import peak as peaks
 from swapconf.memory.whole_device import Beside, WholeDevice
 from swapconf.timing.host_demand import HostDemand
@@ -100,7 +101,8 @@ class RankReport:
         hyper_parallel: Which one a PyNative run had, "" in graph mode. ``as_parallel``: it recomputed and swapped as on
             several cards; ``launch_blocking``: each operator ended before Python went on; ``shards``: over how many
             ranks its parameters were shared out; ``layout``: the other degrees above one, as the YAML names them;
-            ``even_experts``: over how many ranks experts were shared out, each of which got as many tokens.
+            ``expert_load``: the name of how tokens were spread over the experts, "" of a model without; over
+            ``expert_ranks``, of which this one got so many ``expert_times`` of its even share.
     """
 
     file: str
@@ -143,7 +145,9 @@ class RankReport:
     launch_blocking: bool = False
     shards: int = 1
     layout: str = ""
-    even_experts: int = 1
+    expert_load: str = ""
+    expert_ranks: int = 1
+    expert_times: float = 1.0
 
     @property
     def is_shared(self) -> bool:
@@ -202,8 +206,7 @@ def origin(report: RankReport) -> str:
             level,
             *[native] * bool(report.hyper_parallel),
             *[report.layout] * bool(report.layout),
-            *[phrase("tokens spread evenly over the experts of {ranks} ranks", ranks=report.even_experts)]
-            * (report.even_experts > 1),
+            *[load_told(report.expert_load, report.expert_ranks, report.expert_times)] * bool(report.expert_load),
             *[phrase("recompute and swap as on several cards")] * (report.as_parallel and not report.is_shared),
             *[phrase("each operator ends before Python goes on, as on the fullest card")]
             * (report.launch_blocking and report.is_shared),

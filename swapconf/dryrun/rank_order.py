@@ -9,6 +9,7 @@ from pathlib import Path
 from swapconf.config.cluster import Cluster
 from swapconf.config.nodes import Document
 from swapconf.dryrun.by_step import STEPS
+from swapconf.dryrun.pynative.expert_load import EVEN, ExpertLoad
 from swapconf.study.settings import NONE, Settings
 from swapconf.study.study import Study, study_for_run
 from swapconf.timing.cost import Machine
@@ -30,9 +31,9 @@ class RankOrder:
     (level 2) and times (level 3); None for the generic card. ``settings``: those that hold for the YAML.
     ``register_path``: the folder with the code of models that mindformers does not have, "" for none. ``as_parallel``:
     of PyNative, recompute and swap as on several cards. ``launch_blocking``: of PyNative on shards, each operator ends
-    before Python goes on, as it always does on one card. ``steps``: how many are trained to see what grows from one to
-    the next, where they are more than usual; ``is_watched``: this is the run that does it, see `watched.py`. ``board``:
-    where its children are entered while they run, see `board.py`."""
+    before Python goes on, as it always does on one card; ``load``: how tokens are spread over its experts. ``steps``:
+    how many are trained to see what grows from one to the next, where they are more than usual; ``is_watched``: this is
+    the run that does it, see `watched.py`. ``board``: where its children are entered while they run, see `board.py`."""
 
     document: Document
     rank: int
@@ -40,6 +41,7 @@ class RankOrder:
     plain: bool = False
     as_parallel: bool = False
     launch_blocking: bool = False
+    load: ExpertLoad = EVEN
     real_data: bool = False
     steps: int = STEPS
     is_watched: bool = False

@@ -16,6 +16,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 from swapconf.dryrun.adapted import adapted, digest, digests
 from swapconf.dryrun.by_step import STEPS, StepMemory
 from swapconf.dryrun.outcome import LayerMoves, LayerRecomputes, RankOutcome, RankReport
+from swapconf.dryrun.pynative import expert_load
 from swapconf.dryrun.rank_order import RankOrder
 from swapconf.files import cache_folder, json_object
 from swapconf.memory import peak, whole_device
@@ -25,7 +26,7 @@ from swapconf.words.findings import Finding, Origin, Severity
 from swapconf.words.phrases import packed, unpacked
 
 _NAME = "dryrun"
-_FORM = 11  # of the files; raised whenever a report changes its meaning
+_FORM = 12  # of the files; raised whenever a report changes its meaning
 
 _ASKED_BY = ("MS_", "HCCL_")  # what MindSpore compiles differently by, and what a card holds
 
@@ -82,6 +83,7 @@ def _path(order: RankOrder) -> Path:
         "plain": order.plain,
         **({"as_parallel": True} if order.as_parallel else {}),
         **({"launch_blocking": True} if order.launch_blocking else {}),
+        **({"expert_load": expert_load.as_record(order.load)} if order.load != expert_load.EVEN else {}),
         "real_data": order.real_data,
         **({"steps": order.steps} if order.steps != STEPS else {}),
         "fold": order.fold,

@@ -109,7 +109,9 @@ def as_record(report: RankReport, worded: Callable[[str], str] = show) -> dict[s
         "launch_blocking": report.launch_blocking,
         "shards": report.shards,
         "layout": report.layout,
-        "even_experts": report.even_experts,
+        "expert_load": report.expert_load,
+        "expert_ranks": report.expert_ranks,
+        "expert_times": report.expert_times,
         "peak": _peak(report, worded),
     }
 

@@ -15,6 +15,7 @@ from swapconf.config.nodes import Document, Node
 from swapconf.config.overrides import of_file
 from swapconf.dryrun.kept_runs import Reports, without_trace
 from swapconf.dryrun.outcome import RankOutcome
+from swapconf.dryrun.pynative.expert_load import EVEN, ExpertLoad, as_record
 from swapconf.dryrun.rank_order import RankOrder, cluster_of
 from swapconf.files import cache_folder
 from swapconf.study.study import Study
@@ -74,12 +75,13 @@ def without_strategy(file: str, changes: Sequence[str], more: Sequence[str] = ()
     return of_file(file, (*changes, *off, *more))
 
 
-def place_of_baselines(document: Document, keep: Path | None) -> Path:
+def place_of_baselines(document: Document, keep: Path | None, load: ExpertLoad = EVEN) -> Path:
     """Where its traces are kept: what the user names, else in the cache, by content."""
     if keep is not None:
         return keep.resolve()
     plain = json.dumps(document.root.plain(), default=str, sort_keys=True)
-    name = f"{Path(document.file).stem}-{hashlib.sha256(plain.encode()).hexdigest()[:16]}"
+    told = plain if load == EVEN else plain + json.dumps(as_record(load))
+    name = f"{Path(document.file).stem}-{hashlib.sha256(told.encode()).hexdigest()[:16]}"
     folder = cache_folder.private("plan", os.environ) / name
     folder.mkdir(exist_ok=True)
     return folder
@@ -94,6 +96,7 @@ def orders(
     timeout_seconds: float,
     ranks: Sequence[int] = (),
     register_path: str = "",
+    load: ExpertLoad = EVEN,
 ) -> list[RankOrder]:
     """``ranks``, or one rank of each stage. One card of PyNative recomputes and swaps as several do, and of several the
     fullest counts, whose launches block: else threads race, and no two runs are the same."""
@@ -111,6 +114,7 @@ def orders(
             register_path=register_path,
             as_parallel=is_pynative and cluster.num_devices == 1,
             launch_blocking=is_pynative and cluster.num_devices > 1,
+            load=load,
         )
         for rank in ranks or cluster.first_ranks()
     ]

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from swapconf.config.yaml_text import recompute_sections, swap_section
+from swapconf.dryrun.pynative.expert_load import told_by
 from swapconf.plan.confirmed import ConfirmedRank
 from swapconf.plan.planned import Verdict
 from swapconf.plan.pynative.menu import uniform
@@ -24,6 +26,12 @@ ORIGIN = phrase(
     "memory by the PyNative what-if, at most, and with the fragments of MindSpore's pool; times estimated from the "
     "shapes of kernels, one after another, without what Python takes to launch them and without collectives"
 )
+
+
+def origin(planned: NativePlanned) -> str:
+    """Where the figures come from, and of which load of experts they are."""
+    load = told_by(Path(planned.judge.stages[0].question.trace.folder))
+    return joined(", ", [ORIGIN, *[load] * bool(load)])
 
 
 def comment(planned: NativePlanned, budget: str, hardware: str, slower_link: float) -> str:
@@ -190,7 +198,7 @@ def as_record(
         "confirmed": [record(plan_told.CONFIRMED, item) for item in confirmed],
         "sections": {**swap_section(config), **recompute_sections(config)},
         "yaml": text,
-        "origin": show(ORIGIN),
+        "origin": show(origin(planned)),
     }
 
 

@@ -164,6 +164,11 @@ REWRITING: Pages = {
 
 # dry runs and their traces
 DRY_RUNS: Pages = {
+    "expert-load": (
+        "error",
+        "A file of `--expert-load` that does not name each expert of the model once, has something else than a number "
+        "for one, or more tokens for one than there are: a token goes to several different experts.",
+    ),
     "framework-error": (
         "error",
         "A rank did not end well; the framework's own words are quoted. It stands at the line of "

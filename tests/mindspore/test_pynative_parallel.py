@@ -69,12 +69,14 @@ CASES: dict[str, tuple[str, int, tuple[str, ...]]] = {
     "context": ("qwen3", 0, (*LONG, "parallelism.context_parallel=2", "parallelism.context_parallel_method=ulysses")),
     "experts": (
         "deepseek_v3",
-        0,
+        1,
         (
             *DEEPSEEK,
             "parallelism.expert_parallel=2",
-            "parallelism.data_parallel_shard=2",
-            "training.global_batch_size=2",
+            "parallelism.data_parallel_shard=4",
+            "training.global_batch_size=4",
+            "optimizer={type: Muon, weight_decay: 0.1, matched_adamw_rms: 0.2, momentum: 0.95, nesterov: True, "
+            "adamw_betas: [0.9, 0.95], adamw_eps: 1.e-8, comm_strategy: allgather_deredundency}",
         ),
     ),
     "pipeline": (
@@ -90,12 +92,19 @@ CASES: dict[str, tuple[str, int, tuple[str, ...]]] = {
         ),
     ),
 }
+EXPERTS = (
+    *("model.num_hidden_layers=2", "model.vocab_size=128", "model.num_nextn_predict_layers=0"),
+    *("parallelism.expert_parallel=2", "parallelism.data_parallel_shard=2", "training.global_batch_size=2"),
+)
 PARALLEL = [case for case in CASES if case != "one card"]
 BLOCKING = ("parallelism.data_parallel_shard=2", "training.global_batch_size=2")
 ONE = (
     *("tensor_parallel", "context_parallel", "pipeline_parallel", "expert_parallel"),
     "pipeline_parallel_interleave_num",
 )
+LOADS = {"even experts": "even", "experts of a file": "{folder}/even.yaml", "full experts": "2"}
+CASES |= dict.fromkeys(LOADS, ("deepseek_v3", 0, EXPERTS))
+LOADS |= {"experts": "1.5"}
 CASES["shards"] = ("qwen3", 0, (*QWEN, *BLOCKING))
 CASES["degrees of one"] = (
     "qwen3",
@@ -111,13 +120,16 @@ CASES["degrees of one"] = (
 def dryrun(case: str) -> tuple[dict[str, Any], Trace, int]:
     """(report, trace, MindSpore's own max_memory_allocated)."""
     model, rank, settings = CASES[case]
-    keep = scratch("pynative-parallel") / case.replace(" ", "-")
+    folder = scratch("pynative-parallel")
+    keep = folder / case.replace(" ", "-")
+    (folder / "even.yaml").write_text("".join(f"{expert}: 7\n" for expert in range(8)), encoding="utf-8")
     command = [str(NEWER), "-m", "swapconf", "dryrun", str(ROOT / f"configs/pynative/{model}.yaml"), "--no-cache"]
     done = subprocess.run(
         [
             *command,
             *("--format", "json", "--keep", str(keep), "--ranks", str(rank)),
-            *["--launch-blocking"] * (case in ("shards", "degrees of one")),
+            *["--launch-blocking"] * (case in ("shards", "degrees of one") or case in LOADS),
+            *(["--expert-load", LOADS[case].format(folder=folder)] if case in LOADS else []),
             *(word for setting in settings for word in ("--set", setting)),
         ],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -156,10 +168,27 @@ def test_the_report_says_the_layout(case: str, layout: str) -> None:
     assert layout in report["origin"]
 
 
-def test_the_report_says_that_tokens_were_spread_evenly() -> None:
+def test_the_report_says_how_tokens_were_spread() -> None:
     report, _, _ = dryrun("experts")
-    assert report["even_experts"] == 2
-    assert "tokens spread evenly over the experts of 2 ranks" in report["origin"]
+    assert (report["expert_load"], report["expert_ranks"], report["expert_times"]) == ("1.5", 2, 0.5)
+    assert "of 2 ranks that share out the experts this one gets 0.5 times its even share" in report["origin"]
+
+
+def columns(case: str) -> list[list[int]]:
+    _, trace, _ = dryrun(case)
+    return [getattr(trace.blocks, column).tolist() for column in ("start", "end", "size_bytes")]
+
+
+@pytest.mark.thorough
+def test_equal_shares_of_a_file_change_no_byte() -> None:
+    assert columns("even experts") == columns("experts of a file")
+
+
+@pytest.mark.thorough
+def test_a_rank_whose_experts_get_more_tokens_takes_more_memory_in_all() -> None:
+    (*_, evenly), (*_, full) = columns("even experts"), columns("full experts")
+    assert len(full) == len(evenly)
+    assert sum(full) > sum(evenly)
 
 
 def sizes(case: str, category: Category) -> list[int]:
@@ -183,9 +212,7 @@ def test_a_rank_holds_exactly_what_the_layout_leaves_of_weights_and_optimizer_st
 
 @pytest.mark.thorough
 def test_dimensions_of_one_rank_change_no_byte() -> None:
-    (_, without, _), (_, trace, _) = dryrun("shards"), dryrun("degrees of one")
-    for column in ("start", "end", "size_bytes"):
-        assert getattr(trace.blocks, column).tolist() == getattr(without.blocks, column).tolist()
+    assert columns("shards") == columns("degrees of one")
 
 
 def test_a_stage_runs_its_layers_once_for_each_micro_batch_and_again_only_those_that_are_recomputed() -> None:

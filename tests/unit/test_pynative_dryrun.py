@@ -105,7 +105,7 @@ def test_shards_of_parameters_have_a_dry_run() -> None:
     ("line", "words", "hint"),
     [
         ("  cpu_offload: True", "shards on the host have no dry run", "--set parallelism.cpu_offload=False"),
-        ("optimizer: {type: Muon}", "Muon on shards has no dry run", "--set optimizer.type=AdamW"),
+        ("optimizer: {type: Muon}", "Muon on shards has no dry run with", "--set optimizer.type=AdamW"),
         ("  tensor_parallel: 2", "tensor parallelism over 2 ranks", "--set parallelism.tensor_parallel=1"),
     ],
 )

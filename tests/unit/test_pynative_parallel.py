@@ -14,9 +14,9 @@ from swapconf.dryrun.effect.effect import Effect, Launch
 from swapconf.dryrun.outcome import RankOutcome, RankReport, origin
 from swapconf.dryrun.pynative import refusals as refusing
 from swapconf.dryrun.pynative.compare_layers import compare_layers
-from swapconf.dryrun.pynative.even_experts import even_share
+from swapconf.dryrun.pynative.hyper_parallel_stand_in.layout import Layout
 from swapconf.dryrun.pynative.hyper_parallel_stand_in.mesh import DeviceMesh
-from swapconf.dryrun.pynative.hyper_parallel_stand_in.placements import Layout, Partial, Replicate, Shard, local_shape
+from swapconf.dryrun.pynative.hyper_parallel_stand_in.placements import Partial, Replicate, Shard, local_shape
 from swapconf.dryrun.pynative.hyper_parallel_stand_in.schedules import (
     Act,
     Step,
@@ -125,13 +125,6 @@ def test_a_mesh_knows_the_one_that_it_is_taken_from() -> None:
     assert (mesh["pp"].parent.size("cp"), mesh["tp"].get_local_rank()) == (2, 1)
 
 
-@pytest.mark.parametrize(("tokens", "experts"), [(4096, 8), (10, 4), (3, 8)])
-def test_tokens_are_spread_over_experts_as_evenly_as_they_divide(tokens: int, experts: int) -> None:
-    share = even_share(tokens, experts)
-    assert (sum(share), len(share)) == (tokens, experts)
-    assert max(share) - min(share) <= 1
-
-
 def test_ranks_of_stages_and_experts_are_told_from_the_layout() -> None:
     degrees = "data_parallel_shard: 2, tensor_parallel: 2, pipeline_parallel: 2, expert_parallel: 4"
     document = parse(f"parallelism: {{{degrees}}}\n", "t.yaml")
@@ -172,7 +165,6 @@ def test_what_2_1_asks_of_the_stand_in_is_dry_run_and_of_2_0_shards_alone(parall
             "dispatch of tokens",
             "moe_token_dispatcher_type=alltoall",
         ),
-        ("tensor_parallel: 2", "optimizer: {type: Muon}\n", "Muon on shards", "optimizer.type=AdamW"),
         ("tensor_parallel: 2\n  cpu_offload: True", "", "shards on the host", "cpu_offload=False"),
     ],
 )
@@ -185,6 +177,14 @@ def test_what_the_stand_in_lacks_is_refused_at_its_line_and_nothing_is_where_hyp
     assert found.origin.line is not None
     monkeypatch.setattr(refusing, "find_spec", lambda name: ModuleSpec(name, None))
     assert not refused(parallelism, more)
+
+
+def test_muon_on_shards_is_dry_run_with_2_1_and_refused_with_2_0() -> None:
+    assert not refused("data_parallel_shard: 2", "optimizer: {type: Muon}\n")
+    (found,) = refused("data_parallel_shard: 2", "optimizer: {type: Muon}\n", OLDER)
+    assert "Muon on shards has no dry run with mindformers 2.0.0" in found.message
+    assert "optimizer.type=AdamW" in found.hint
+    assert found.origin.path == "optimizer.type"
 
 
 def test_a_context_of_sparse_attention_is_refused() -> None:
@@ -204,11 +204,10 @@ def test_layers_of_other_stages_are_not_missed() -> None:
     assert compare_layers(study, effect) == []
 
 
-def test_a_report_says_the_layout_and_how_tokens_were_spread() -> None:
+def test_a_report_says_the_layout() -> None:
     report = RankReport(file="t.yaml", rank=0, stage=0, level=1, outcome=RankOutcome.COMPLETED, hyper_parallel="here")
     assert not report.is_shared
-    shared = replace(report, layout="tensor_parallel 2, expert_parallel 4", even_experts=4)
+    shared = replace(report, layout="tensor_parallel 2, expert_parallel 4")
     assert shared.is_shared
     assert "tensor_parallel 2, expert_parallel 4" in origin(shared)
-    assert "tokens spread evenly over the experts of 4 ranks" in origin(shared)
-    assert (as_record(shared)["layout"], as_record(shared)["even_experts"]) == (shared.layout, 4)
+    assert as_record(shared)["layout"] == shared.layout

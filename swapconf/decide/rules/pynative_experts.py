@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from swapconf.config.layout import EXPERTS
 from swapconf.decide.rules.case import PYNATIVE, Case, finding
 from swapconf.words.findings import Finding, Severity
 from swapconf.words.phrases import phrase
 
 RULE = "pynative-experts"
 DIALECTS = PYNATIVE
-_EXPERTS = ("n_routed_experts", "num_experts", "num_moe_experts")
 
 
 def check(case: Case) -> Iterator[Finding]:
@@ -55,7 +55,7 @@ def check(case: Case) -> Iterator[Finding]:
             ),
             phrase("write a degree that divides them, or a larger data_parallel_shard"),
         )
-    experts = config.model.count(*_EXPERTS)
+    experts = config.model.count(*EXPERTS)
     if experts is not None and experts % degree:
         yield finding(
             RULE,

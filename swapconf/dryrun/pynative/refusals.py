@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from swapconf.config.config import Dialect
 from swapconf.decide.modules import ONE_CARD
 from swapconf.dryrun.pynative.hyper_parallel_stand_in import PACKAGE
-from swapconf.dryrun.pynative.layouts import of_layout
+from swapconf.dryrun.pynative.layouts import FIRST, of_layout
 from swapconf.dryrun.pynative.refusal import RULE, count_at, refusal, value_at
 from swapconf.dryrun.rank_order import cluster_of
 from swapconf.study.study import Study
@@ -20,6 +20,7 @@ __all__ = ["RULE", "is_stand_in", "refusals", "told_of_all_cards", "told_of_one_
 LEVEL = 1
 _MINDSPORE = "2.10.0"  # the first with what mindformers 2.0.0 needs of it in PyNative mode
 _SHARDS = "data_parallel_shard"
+_MUON = "Muon"
 
 
 def refusals(study: Study, level: int) -> Iterator[Finding]:
@@ -74,12 +75,19 @@ def _of_shards(study: Study) -> Iterator[Finding]:
             phrase("ask for it without: --set parallelism.cpu_offload=False"),
         )
     yield from _of_shapes(study, ranks * cluster.context_parallel)
-    if value_at(study, "optimizer.type") == "Muon":
+    if value_at(study, "optimizer.type") == _MUON and not reached(study.versions.mindformers, FIRST):
         yield refusal(
             study,
             "optimizer.type",
-            phrase("Muon on shards has no dry run: it asks hyper_parallel's tensors how they lie on the ranks"),
-            phrase("ask for it with --set optimizer.type=AdamW"),
+            phrase(
+                "Muon on shards has no dry run with mindformers {version}: it asks for operators on hyper_parallel's "
+                "distributed tensors, which the stand-in does not have",
+                version=study.versions.mindformers,
+            ),
+            phrase(
+                "use an environment with mindformers {first}, or ask for it with --set optimizer.type=AdamW",
+                first=FIRST,
+            ),
         )
 
 

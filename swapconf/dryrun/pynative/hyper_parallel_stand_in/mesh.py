@@ -74,11 +74,7 @@ class DeviceMesh:
             return self._flattened[dimension].get_group()
         if dimension is not None:
             return self[self.mesh_dim_names[self._at(dimension)]].get_group()
-        if self.ranks not in _groups:
-            from mindspore.mint.distributed import new_group
-
-            _groups[self.ranks] = new_group(list(self.ranks))
-        return _groups[self.ranks]
+        return group_of(self.ranks)
 
     def _unflatten(
         self,
@@ -104,6 +100,15 @@ class DeviceMesh:
             index, place = divmod(index, size)
             found.append(place)
         return tuple(reversed(found))
+
+
+def group_of(ranks: tuple[int, ...]) -> str:
+    """MindSpore's, which is made when it is first asked for. [mindspore]"""
+    if ranks not in _groups:
+        from mindspore.mint.distributed import new_group
+
+        _groups[ranks] = new_group(list(ranks))
+    return _groups[ranks]
 
 
 def init_device_mesh(_device_type: str, shape: tuple[int, ...], *, mesh_dim_names: tuple[str, ...]) -> DeviceMesh:

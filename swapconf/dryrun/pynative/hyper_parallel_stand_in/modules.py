@@ -25,7 +25,8 @@ from swapconf.dryrun.pynative.hyper_parallel_stand_in.fully_shard import (
     OffloadPolicy,
     fully_shard,
 )
-from swapconf.dryrun.pynative.hyper_parallel_stand_in.mesh import DeviceMesh, init_device_mesh
+from swapconf.dryrun.pynative.hyper_parallel_stand_in.layout import DevMat, RedistributionOperatorInfer, slice_of_rank
+from swapconf.dryrun.pynative.hyper_parallel_stand_in.mesh import DeviceMesh, group_of, init_device_mesh
 from swapconf.dryrun.pynative.hyper_parallel_stand_in.moving import SwapManager
 from swapconf.dryrun.pynative.hyper_parallel_stand_in.pipeline import (
     PipelineStage,
@@ -54,8 +55,6 @@ _ABSENT = {
         "DSASparseAttentionContextParallel",
     ),
     "core.distributed_checkpoint": ("get_current_layout", "get_global_layout"),
-    "core.dtensor.layout": ("_infer_slice_area_by_rank",),
-    "core.dtensor.redistribute_infer": ("DevMat", "RedistributionOperatorInfer"),
     "core.fully_shard": (),
     "core.pipeline_parallel": (),
     "core.pipeline_parallel.comm_compute_overlap": ("CommComputeOverlap",),
@@ -83,6 +82,10 @@ class _Platform:
         from mindspore.ops.communication import all_reduce
 
         return all_reduce(tensor, kind, group)[0]
+
+    @staticmethod
+    def create_group(ranks: list[int]) -> str:
+        return group_of(tuple(ranks))
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -114,6 +117,8 @@ _DONE: dict[str, dict[str, Any]] = {
         "Replicate": Replicate,
         "Shard": Shard,
     },
+    "core.dtensor.layout": {"_infer_slice_area_by_rank": slice_of_rank},
+    "core.dtensor.redistribute_infer": {"DevMat": DevMat, "RedistributionOperatorInfer": RedistributionOperatorInfer},
     "core.fully_shard.api": {
         "HSDPModule": HSDPModule,
         "MixedPrecisionPolicy": MixedPrecisionPolicy,

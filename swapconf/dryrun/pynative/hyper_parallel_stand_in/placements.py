@@ -1,13 +1,12 @@
 """PLACEMENTS: how a tensor lies on the ranks of a mesh, one for each dimension of the mesh.
 
-Source: hyper_parallel of 2026, core/dtensor/placement_types.py and layout.py; what mindformers 2.1.0 asks of them.
+Source: hyper_parallel of 2026, core/dtensor/placement_types.py; what mindformers 2.1.0 asks of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
 
 from swapconf.dryrun.pynative.hyper_parallel_stand_in.mesh import DeviceMesh
 
@@ -43,30 +42,6 @@ class Partial(Placement):
     """Whole in sum."""
 
     reduce_op: str = "sum"
-
-
-@dataclass(frozen=True)
-class Layout:
-    """``placements``: one for each dimension of the mesh."""
-
-    mesh: DeviceMesh
-    placements: tuple[Placement, ...]
-
-    @property
-    def alias_placements(self) -> tuple[Placement, ...]:
-        return self.placements
-
-    def repeat_num(self) -> int:
-        """How many ranks hold the same."""
-        return prod(self.mesh.size(at) for at, one in enumerate(self.placements) if one.is_replicate())
-
-    def get_split_id(self, dim: int) -> int:
-        """Which of the parts along a dimension this rank holds."""
-        part = 0
-        for at, one in enumerate(self.placements):
-            if one.is_shard(dim):
-                part = part * self.mesh.size(at) + self.mesh.get_local_rank(at)
-        return part
 
 
 def local_shape(shape: Sequence[int], mesh: DeviceMesh, placements: Sequence[Placement]) -> tuple[int, ...]:

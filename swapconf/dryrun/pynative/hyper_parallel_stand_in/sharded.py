@@ -19,7 +19,10 @@ from mindspore.graph.api import _no_grad
 from mindspore.mint import distributed
 
 from swapconf.dryrun.pynative.hyper_parallel_stand_in.dtensor import DTensor
+from swapconf.dryrun.pynative.hyper_parallel_stand_in.layout import Layout
 from swapconf.dryrun.pynative.hyper_parallel_stand_in.mesh import DeviceMesh
+from swapconf.dryrun.pynative.hyper_parallel_stand_in.placements import Placement, Replicate, Shard
+from swapconf.dryrun.pynative.whole_shapes import WHOLE_SHAPE
 
 _MANAGED = "_hsdp_param_initialized"
 
@@ -31,9 +34,10 @@ def is_managed(parameter: Any) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Groups:
-    """``ranks``: that share the shards, in ``shards``. ``copies``: those that have the same shard, "" where each has
-    another. ``all``: both together, who have the same of what is whole."""
+    """Of a ``mesh``. ``ranks``: that share the shards, in ``shards``. ``copies``: those that have the same shard, ""
+    where each has another. ``all``: both together, who have the same of what is whole."""
 
+    mesh: DeviceMesh
     shards: str
     ranks: int
     copies: str
@@ -43,8 +47,8 @@ class Groups:
 def groups_of(mesh: DeviceMesh) -> Groups:
     """Of the last dimension of a mesh; the one before it is of copies."""
     if mesh.ndim == 1:
-        return Groups(mesh.get_group(), mesh.size(), "", mesh.get_group())
-    return Groups(mesh.get_group(1), mesh.size(1), mesh.get_group(0), mesh.get_group())
+        return Groups(mesh, mesh.get_group(), mesh.size(), "", mesh.get_group())
+    return Groups(mesh, mesh.get_group(1), mesh.size(1), mesh.get_group(0), mesh.get_group())
 
 
 class Sharded:
@@ -65,6 +69,7 @@ class Sharded:
         self._ranks = 1 if is_whole else groups.ranks
         self.is_whole = is_whole
         self._layout = parameter.layout if isinstance(parameter, DTensor) else None
+        self._lies = _layout_of(groups.mesh, self._layout, Replicate() if is_whole else Shard(dimension))
         self._shape, self._dimension = tuple(parameter.shape), dimension
         if self._shape[dimension] % self._ranks:
             raise NotImplementedError(
@@ -77,6 +82,7 @@ class Sharded:
             requires_grad=parameter.requires_grad,
         )
         setattr(self.shard, _MANAGED, True)
+        setattr(self.shard, WHOLE_SHAPE, self._lies.get_global_shape(self._shard_shape))
         self._gathered: Any = None
         self._parameter: Any = None
         self._gathering: Any = None
@@ -166,10 +172,12 @@ class Sharded:
         if self._groups.copies and with_copies and not self.is_whole:
             distributed.all_reduce(self._reduced, group=self._groups.copies)
         reduced, self._reduced = self._reduced.view(self._shard_shape), None
-        if getattr(self.shard, "main_grad", None) is None:
-            self.shard.main_grad = reduced
+        total = getattr(self.shard, "main_grad", None)
+        if total is None:
+            total = reduced
         else:
-            self.shard.main_grad += reduced
+            total += reduced
+        self.shard.main_grad = DTensor.from_local(total, self._lies.mesh, self._lies.placements)
         self.shard.grad = None
         self._parameter.grad = None
 
@@ -180,6 +188,15 @@ class Sharded:
     def _put(self, parameter: Any) -> None:
         for cell, name in self._owners:
             cell._params[name] = parameter
+
+
+def _layout_of(mesh: DeviceMesh, own: Layout | None, placement: Placement) -> Layout:
+    """How a shard lies: along the last dimension of the mesh of shards, and as its parameter does on another one."""
+    placements = (*[Replicate()] * (mesh.ndim - 1), placement)
+    if own is None or mesh.parent is None:
+        return Layout(mesh, placements)
+    names = (*mesh.mesh_dim_names, *own.mesh.mesh_dim_names)
+    return Layout(mesh.parent[names], (*placements, *own.placements))
 
 
 def _part(shape: tuple[int, ...], dimension: int, ranks: int) -> tuple[int, ...]:
