@@ -35,15 +35,22 @@ from tests.unit.toy_steps import toy
 NONE = {"swap_config.swap": False}
 
 
-def _put_toy(patch: pytest.MonkeyPatch, spoiled: list[int]) -> None:
+def _put_toy(
+    patch: pytest.MonkeyPatch,
+    spoiled: list[int],
+    trace_of: Callable[[int, int], Trace] = toy,
+    graph_of: Callable[[int], LaunchGraph] | None = None,
+) -> None:
     """A toy of MindSpore in the child's place. Its last launch does something else with each of these numbers of
-    layers."""
+    layers. ``graph_of``: the graph that it leaves, by layers."""
 
     def run(order: RankOrder, study: Study, part: str = "") -> Ran:
+        layers = study.config.model.num_layers or 0
         if order.keep is not None:
             (order.keep / "rank_0" / part).mkdir(parents=True, exist_ok=True)
-        layers = study.config.model.num_layers or 0
-        trace = toy(layers, micro_batches(order.document, study.config.pipeline).count)
+            if graph_of is not None:
+                launch_graph.write(graph_of(layers), order.keep / "rank_0" / part / launch_graph.FILE)
+        trace = trace_of(layers, micro_batches(order.document, study.config.pipeline).count)
         report = RankReport(
             file=order.document.file, rank=order.rank, stage=0, level=order.level, outcome=RankOutcome.COMPLETED
         )
@@ -95,40 +102,19 @@ def test_a_folded_run_leaves_a_trace_of_the_whole_model(kept: Path) -> None:
     assert len(trace.kernels) == len(toy(16, 2).kernels)
 
 
-def _put_graphs(patch: pytest.MonkeyPatch, graph_of: Callable[[int], LaunchGraph]) -> None:
-    """Each run of the toy leaves a graph, too."""
-    toy_run = module.run
-
-    def run(order: RankOrder, study: Study, part: str = "") -> Ran:
-        ran = toy_run(order, study, part)
-        assert order.keep is not None
-        graph = graph_of(study.config.model.num_layers or 0)
-        launch_graph.write(graph, order.keep / "rank_0" / part / launch_graph.FILE)
-        return ran
-
-    patch.setattr(module, "run", run)
-
-
-def _recorded(layers: int) -> Trace:
+def _recorded(layers: int, count: int) -> Trace:
+    assert count == 2
     return packed(TRACES / "growing" / f"layers_{layers}")
 
 
 def _recorded_graph(layers: int) -> LaunchGraph:
-    graph = _recorded(layers).launch_graph
+    graph = _recorded(layers, 2).launch_graph
     assert graph is not None
     return graph
 
 
-def test_a_graph_that_is_grown_is_kept_with_the_trace(
-    spoiled: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _put_graphs(monkeypatch, _recorded_graph)
-    toy_run = module.run
-
-    def run(order: RankOrder, study: Study, part: str = "") -> Ran:
-        return replace(toy_run(order, study, part), trace=_recorded(study.config.model.num_layers or 0))
-
-    monkeypatch.setattr(module, "run", run)
+def test_a_graph_that_is_grown_is_kept_with_the_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _put_toy(monkeypatch, [], _recorded, _recorded_graph)
     report = dry_run(order(tmp_path))
     assert report.grown == "grown from dry runs of 4 and 6 layers"
     assert "graph was not grown" not in report.fold_note
@@ -138,10 +124,8 @@ def test_a_graph_that_is_grown_is_kept_with_the_trace(
     assert {layer_in(name) for name in trace.launch_graph.name} - {-1} == set(range(16))
 
 
-def test_why_a_graph_is_not_grown_is_told_and_the_trace_stands(
-    spoiled: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    _put_graphs(monkeypatch, lambda layers: toy_graph(range(layers), 2))
+def test_why_a_graph_is_not_grown_is_told_and_the_trace_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _put_toy(monkeypatch, [], graph_of=lambda layers: toy_graph(range(layers), 2))
     report = dry_run(order(tmp_path))
     assert report.grown == "grown from dry runs of 4 and 6 layers"
     assert (
