@@ -7,19 +7,21 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
 
 from swapconf.dryrun.growing.graph import grown_graph
 from swapconf.dryrun.growing.graph_periods import Kernels
-from swapconf.dryrun.growing.graph_rules import learn
+from swapconf.dryrun.growing.graph_rules import _Walk, learn
 from swapconf.dryrun.growing.layers import Numbering, layer_in
 from swapconf.dryrun.growing.numbers import Labelled, Rows, numbered
 from swapconf.dryrun.growing.reason import CannotGrow
 from swapconf.dryrun.growing.whole import Run, Whole, whole, with_graph
 from swapconf.trace.fused_kernels import FusedKernel
-from swapconf.trace.launch_graph import LaunchGraph
+from swapconf.trace.launch_graph import NO_NODE, LaunchGraph
 from swapconf.trace.launch_order import launched, reproduces
 from tests.helpers import TRACES, packed
 from tests.unit.toy_graph import toy_graph
@@ -108,6 +110,22 @@ def test_numbers_of_a_row_go_on_with_new_ones() -> None:
     fresh = [rows.later("2", 2), rows.later("3", 1), rows.later("1", 3), rows.later("8", 1)]
     assert fresh[0] == fresh[1] == fresh[2] != fresh[3]
     assert {"1", "2", "3", "5", "7", "8"}.isdisjoint(fresh)
+
+
+def test_a_new_number_is_that_of_no_other_node() -> None:
+    assert Rows([("1", "2")], others=["3", "9", ""]).later("2", 1) == "10"
+
+
+def test_inputs_that_are_parameters_come_again_with_the_others_of_their_layer() -> None:
+    def tuple_of(layers: int) -> list[int]:
+        return [given for layer in range(layers) for given in (NO_NODE, layer, NO_NODE, NO_NODE, 100 + layer, NO_NODE)]
+
+    first, last = ([*range(200)] for _ in range(2))
+    for node in (*range(3), *range(100, 103)):
+        last[node] += 1
+    shows = SimpleNamespace(first=[*first, NO_NODE], last=[*last, NO_NODE])
+    rule = _Walk(cast(Any, shows), tuple_of(3), tuple_of(4)).rule(0)
+    assert [(cut.length, cut.is_upwards) for cut in rule.cuts] == [(6, True)]
 
 
 def test_the_most_frequent_of_contradicting_neighbours_holds() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,28 +17,40 @@ from swapconf.dryrun.fold import folded as module
 from swapconf.dryrun.fold import grown_trace
 from swapconf.dryrun.fold.folded import dry_run
 from swapconf.dryrun.fold.micro_batches import micro_batches
+from swapconf.dryrun.growing.layers import layer_in
 from swapconf.dryrun.outcome import RankOutcome, RankReport
 from swapconf.dryrun.rank_order import RankOrder
 from swapconf.memory import addresses
 from swapconf.memory.allocators import mindspore
 from swapconf.study.study import Study
-from swapconf.trace import grown_trace_writer, run_record, trace_folder
+from swapconf.trace import grown_trace_writer, launch_graph, run_record, trace_folder
+from swapconf.trace.launch_graph import LaunchGraph
+from swapconf.trace.launch_order import reproduces
 from swapconf.trace.trace import Trace, WorkerLog
+from tests.helpers import TRACES, packed
 from tests.unit.test_folding import document
+from tests.unit.toy_graph import toy_graph
 from tests.unit.toy_steps import toy
 
 NONE = {"swap_config.swap": False}
 
 
-def _put_toy(patch: pytest.MonkeyPatch, spoiled: list[int]) -> None:
+def _put_toy(
+    patch: pytest.MonkeyPatch,
+    spoiled: list[int],
+    trace_of: Callable[[int, int], Trace] = toy,
+    graph_of: Callable[[int], LaunchGraph] | None = None,
+) -> None:
     """A toy of MindSpore in the child's place. Its last launch does something else with each of these numbers of
-    layers."""
+    layers. ``graph_of``: the graph that it leaves, by layers."""
 
     def run(order: RankOrder, study: Study, part: str = "") -> Ran:
+        layers = study.config.model.num_layers or 0
         if order.keep is not None:
             (order.keep / "rank_0" / part).mkdir(parents=True, exist_ok=True)
-        layers = study.config.model.num_layers or 0
-        trace = toy(layers, micro_batches(order.document, study.config.pipeline).count)
+            if graph_of is not None:
+                launch_graph.write(graph_of(layers), order.keep / "rank_0" / part / launch_graph.FILE)
+        trace = trace_of(layers, micro_batches(order.document, study.config.pipeline).count)
         report = RankReport(
             file=order.document.file, rank=order.rank, stage=0, level=order.level, outcome=RankOutcome.COMPLETED
         )
@@ -87,6 +100,39 @@ def test_a_folded_run_leaves_a_trace_of_the_whole_model(kept: Path) -> None:
     trace = trace_folder.read(kept, 0)
     assert trace.used_peak_bytes == toy(16, 2).used_peak_bytes
     assert len(trace.kernels) == len(toy(16, 2).kernels)
+
+
+def _recorded(layers: int, count: int) -> Trace:
+    assert count == 2
+    return packed(TRACES / "growing" / f"layers_{layers}")
+
+
+def _recorded_graph(layers: int) -> LaunchGraph:
+    graph = _recorded(layers, 2).launch_graph
+    assert graph is not None
+    return graph
+
+
+def test_a_graph_that_is_grown_is_kept_with_the_trace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _put_toy(monkeypatch, [], _recorded, _recorded_graph)
+    report = dry_run(order(tmp_path))
+    assert report.grown == "grown from dry runs of 4 and 6 layers"
+    assert "graph was not grown" not in report.fold_note
+    trace = trace_folder.read(tmp_path / "rank_0", 0)
+    assert trace.launch_graph is not None
+    assert reproduces(trace.launch_graph, trace.kernels)
+    assert {layer_in(name) for name in trace.launch_graph.name} - {-1} == set(range(16))
+
+
+def test_why_a_graph_is_not_grown_is_told_and_the_trace_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _put_toy(monkeypatch, [], graph_of=lambda layers: toy_graph(range(layers), 2))
+    report = dry_run(order(tmp_path))
+    assert report.grown == "grown from dry runs of 4 and 6 layers"
+    assert (
+        "; MindSpore's graph was not grown with the trace: the repeated graph does not have the kernels of the "
+        "repeated step" in report.fold_note
+    )
+    assert trace_folder.read(tmp_path / "rank_0", 0).launch_graph is None
 
 
 def test_the_record_tells_from_what_the_trace_was_grown(kept: Path) -> None:

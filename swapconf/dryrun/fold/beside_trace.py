@@ -39,8 +39,13 @@ def graph_of(part: Path) -> LaunchGraph | None:
 def keep_graph(part: Path, folder: Path, named: Callable[[str], str]) -> None:
     """The graph of a run that has all layers of its rank. Raises OSError."""
     if (graph := graph_of(part)) is not None:
-        with suppress(ValueError):  # too large to be kept
-            launch_graph.write(replace(graph, name=tuple(map(named, graph.name))), folder / launch_graph.FILE)
+        write_graph(replace(graph, name=tuple(map(named, graph.name))), folder)
+
+
+def write_graph(graph: LaunchGraph, folder: Path) -> None:
+    """Raises OSError."""
+    with suppress(ValueError):  # too large to be kept
+        launch_graph.write(graph, folder / launch_graph.FILE)
 
 
 def keep_layers(part: Path, folder: Path, plan: Fold, size: Size, named: Callable[[str], str] | None) -> None:

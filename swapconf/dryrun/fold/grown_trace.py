@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from swapconf.dryrun.child import Ran, kept, record
-from swapconf.dryrun.fold.beside_trace import graph_of, keep_graph, keep_layers, whole_names
+from swapconf.dryrun.fold.beside_trace import graph_of, keep_graph, keep_layers, whole_names, write_graph
 from swapconf.dryrun.fold.folding import Fold, Size
 from swapconf.dryrun.fold.grown_words import MOST_ROWS, GrownFrom, facts, words
 from swapconf.dryrun.fold.part_words import part_name, size_words
@@ -26,7 +26,7 @@ from swapconf.memory.addresses import unnamed
 from swapconf.memory.cann.card import A2, Card
 from swapconf.memory.replay import replay
 from swapconf.memory.with_workspace import Grown, grow
-from swapconf.trace import grown_trace_writer, launch_graph, run_record
+from swapconf.trace import grown_trace_writer, run_record
 from swapconf.trace.launch_graph import LaunchGraph
 from swapconf.trace.lifetimes import PoolRecord
 from swapconf.trace.trace import Trace
@@ -148,7 +148,7 @@ def _keep_beside(order: RankOrder, plan: Fold, found: Attempt) -> None:
         named = whole_names(plan.kept(source.size), source.ran.trace, found.trace)
         keep_graph(folder / part_name(plan, source.size), folder, named)
     elif found.graph is not None:
-        launch_graph.write(found.graph, folder / launch_graph.FILE)
+        write_graph(found.graph, folder)
     largest = found.used[-1].size
     keep_layers(folder / part_name(plan, largest), folder, plan, largest, named)
 

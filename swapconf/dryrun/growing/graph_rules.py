@@ -206,7 +206,7 @@ class _Walk:
     def _insert(self, here: int, there: int) -> bool:
         """Whether both go on alike behind a period more."""
         more = len(self._made) - len(self._given) - (there - here)
-        for length in range(1, min(more, here) + 1):
+        for length in range(min(more, here), 0, -1):  # parameters are all alike, so that a few of them fit anywhere
             stop = there + length
             ends = stop == len(self._made) and here == len(self._given)
             goes_on = stop < len(self._made) and here < len(self._given) and self._as(here, stop) is not None

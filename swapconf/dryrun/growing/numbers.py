@@ -23,9 +23,9 @@ Labels = tuple[str, ...]  # all numbers of a node: its own, that of its forward 
 
 
 class Rows:
-    """``pairs``: may contradict each other; the most frequent ones hold."""
+    """``pairs``: may contradict each other; the most frequent ones hold. ``others``: numbers that are given, too."""
 
-    def __init__(self, pairs: Iterable[Pair]) -> None:
+    def __init__(self, pairs: Iterable[Pair], others: Iterable[str] = ()) -> None:
         votes: defaultdict[str, Counter[str]] = defaultdict(Counter)
         for number, later in pairs:
             if number and later and number != later:
@@ -39,7 +39,7 @@ class Rows:
                 taken.add(later)
         self._place: dict[str, tuple[int, int]] = {}
         self._rows: list[list[str]] = []
-        self._last = max((int(number) for number in votes.keys() | taken if number.isdecimal()), default=0)
+        self._last = max((int(number) for number in {*votes, *taken, *others} if number.isdecimal()), default=0)
         for number in known:
             if number not in taken:
                 self._add(number, known)
@@ -86,7 +86,7 @@ class Labelled:
 
     @cached_property
     def rows(self) -> Rows:
-        return Rows(self._pairs())
+        return Rows(self._pairs(), (number for labels in self.labels for number in labels))
 
     def _pairs(self) -> Iterator[Pair]:
         for period, is_upwards in zip(self.nodes.periods, self.nodes.upwards, strict=True):
