@@ -99,12 +99,30 @@ def _phases(
 
 def _turning(tasks: Sequence[Task], named: Sequence[Phase | None], users: Users) -> set[int]:
     """Events that tell whether layers run forward or backward: gradients, launches in layers, and what leads to those.
-    The optimizer, and the sum of the losses of micro-batches, which MindSpore runs in the backward pass, do not."""
+    The optimizer, and the sum of the losses of micro-batches, which MindSpore runs in the backward pass, do not; nor do
+    gradients of what no layer made in front of further layers (measured with 2.7.2: that of the loss in the forward
+    pass of DeepSeek-V3)."""
     found: set[int] = set()
+    of_layers, is_before_layers = _of_layers(tasks), False
     for task, phase, (event, readers) in zip(reversed(tasks), reversed(named), reversed(users), strict=True):
-        is_told = phase is Phase.BACKWARD or in_layer(task.scope) is not None
-        if phase is not Phase.OPTIMIZER and (is_told or not found.isdisjoint(readers)):
+        is_gradient, is_inside = phase is Phase.BACKWARD, in_layer(task.scope) is not None
+        if is_gradient and event not in of_layers and is_before_layers:
+            continue
+        if is_gradient or is_inside:
+            is_before_layers = not is_gradient
+        if phase is not Phase.OPTIMIZER and (is_gradient or is_inside or not found.isdisjoint(readers)):
             found.add(event)
+    return found
+
+
+def _of_layers(tasks: Sequence[Task]) -> set[int]:
+    """Events of what stands in layers, or reads what they made, through others or at once."""
+    found: set[int] = set()
+    made: set[int] = set()
+    for task in tasks:
+        if in_layer(task.scope) is not None or not made.isdisjoint(task.inputs):
+            found.add(task.event)
+            made.update(task.outputs)
     return found
 
 

@@ -25,7 +25,7 @@ from tests.helpers import RECORDED_WITH, TRACES, golden, packed, study_of, study
 
 IN_ORDER = TRACES / "in_order"
 ALIKE = (
-    "deepseek_v3_not_inlined",
+    "qwen3_moe_not_inlined",
     "deepseek_v3_prediction_layer",
     "deepseek_v3_sum_of_dense",
     "glm2_accumulated",
