@@ -26,19 +26,19 @@ from tests.helpers import RECORDED_WITH, TRACES, golden, packed, study_of, study
 IN_ORDER = TRACES / "in_order"
 ALIKE = (
     "qwen3_moe_not_inlined",
-    "deepseek_v3_prediction_layer",
-    "deepseek_v3_sum_of_dense",
-    "glm2_accumulated",
-    "glm2_last_stage",
+    "deepseek_v3_experts_added",
+    "glm2_bias_recomputed",
+    "glm2_not_sliced",
     "glm2_parallel_optimizer",
     "llama_excluded_cast",
-    "llama_one_head_view",
+    "llama_last_sum_gathered",
     "llama_parallel_optimizer",
-    "qwen3_moe_casts_left_out",
-    "qwen3_moe_of_one_sample",
-    "telechat3_whole_layers",
+    "qwen3_accumulated",
+    "qwen3_moe_parallel_optimizer",
+    "telechat3_moe_view_left_out",
+    "telechat3_recomputed_norms",
 )
-USUAL = IN_ORDER / "glm2_last_stage"
+USUAL = IN_ORDER / "glm2_not_sliced"
 HELD_LONGER = IN_ORDER / "glm2_received"  # what the first step sends is held until the second waits for it
 RUNS = [
     pytest.param(folder, run, id=f"{folder.name}-{number}")
