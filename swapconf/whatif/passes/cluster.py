@@ -113,11 +113,17 @@ class _Graph:
     """Clusters that grow, each known by the first of its nodes in topological order.
 
     ``cluster``: by node the cluster that it joined, itself at first; ``last``: by cluster of several the last of its
-    nodes.
+    nodes; ``given``, ``readers``: by cluster those that it reads, and that read it; ``ordered``: the first in order, as
+    far as it was asked for since it changed.
     """
 
     def __init__(self, given: Sequence[Iterable[int]], can: Sequence[bool], is_item: Sequence[bool]) -> None:
-        self._given = [set(read) for read in given]
+        self._given = [set(read) - {node} for node, read in enumerate(given)]
+        self._readers: list[set[int]] = [set() for _ in given]
+        for node, read in enumerate(self._given):
+            for one in read:
+                self._readers[one].add(node)
+        self._ordered: dict[int, list[int]] = {}
         self._cluster = list(range(len(given)))
         self._size = [1] * len(given)
         self._last: dict[int, int] = {}
@@ -137,9 +143,11 @@ class _Graph:
             node = self._cluster[node]
         return node
 
-    def _inputs_of(self, cluster: int) -> set[int]:
-        self._given[cluster] = {self._of(node) for node in self._given[cluster]} - {cluster}
-        return self._given[cluster]
+    def _inputs_of(self, cluster: int) -> list[int]:
+        """In order."""
+        if cluster not in self._ordered:
+            self._ordered[cluster] = sorted(self._given[cluster])
+        return self._ordered[cluster]
 
     def _visit(self, start: int, goes_on: Callable[[int], bool]) -> None:
         """Depth first, of the inputs the last one first."""
@@ -150,7 +158,7 @@ class _Graph:
             if cluster not in seen:
                 seen.add(cluster)
                 if goes_on(cluster):
-                    stack += sorted(self._inputs_of(cluster))
+                    stack += self._inputs_of(cluster)
 
     def _candidates(self, base: int) -> list[int]:
         """`FindCandidates`: what can be clustered, down to what cannot, or is a cluster already."""
@@ -198,7 +206,7 @@ class _Graph:
         stands in front of ``lowest``."""
         circle: list[int] = []
         closed = set[int]()  # what led to one of them
-        for start in sorted(self._inputs_of(base) - left):
+        for start in [one for one in self._inputs_of(base) if one not in left]:
             found, passed = self._needed(start, left, acyclic | closed, lowest)
             circle += found
             (closed if found else acyclic).update(passed)
@@ -226,17 +234,24 @@ class _Graph:
         left = set(candidates)
         for cluster in sorted(left):
             is_item = self._is_item[cluster] and self._size[cluster] == 1
-            if is_item and not self._inputs_of(cluster) & left:
+            if is_item and not self._given[cluster] & left:
                 left.discard(cluster)
         return [cluster for cluster in candidates if cluster in left]
 
     def _merge(self, candidates: list[int]) -> None:
         if len(candidates) < 2:
             return
-        first = min(candidates)
+        first, group = min(candidates), set(candidates)
         self._last[first] = max(self._last.pop(cluster, cluster) for cluster in candidates)
-        for cluster in candidates:
-            if cluster != first:
-                self._cluster[cluster] = first
-                self._size[first] += self._size[cluster]
-                self._given[first] |= self._given[cluster]
+        given = set[int]().union(*(self._given[cluster] for cluster in candidates)) - group
+        readers = set[int]().union(*(self._readers[cluster] for cluster in candidates)) - group
+        for beside, changed in ((self._readers, given), (self._given, readers)):
+            for cluster in changed:
+                beside[cluster] -= group
+                beside[cluster].add(first)
+        for cluster in (*readers, first):
+            self._ordered.pop(cluster, None)
+        self._given[first], self._readers[first] = given, readers
+        for cluster in group - {first}:
+            self._cluster[cluster] = first
+            self._size[first] += self._size[cluster]
