@@ -262,10 +262,10 @@ def test_layers_are_shifted_as_long_as_that_is_faster_and_never_to_something_slo
     assert best.cost_us <= world.planned_us(STAGED)
     assert sum(best.layout.layers_of_stage) == 16
     assert answer.ran <= max(runs, 4)
-    left = {item.layout for item in answer.lost if item.fate is Fate.NOT_RUN}
+    is_out = answer.ran + STAGED.stages > runs  # of what may be run, so that nothing near was tried any more
     for deal in world.near(best.layout):
         other = replace(best.layout, deal=deal)
-        assert world.planned_us(other) >= best.cost_us or world.is_refused(other) or other in left
+        assert is_out or world.planned_us(other) >= best.cost_us or world.is_refused(other)
 
 
 def test_an_interrupt_leaves_what_was_found_until_then() -> None:

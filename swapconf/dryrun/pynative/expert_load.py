@@ -13,7 +13,6 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from swapconf.trace import run_record
 from swapconf.words.phrases import phrase
 
 EVENLY = "even"  # as the command line and records say it
@@ -100,6 +99,8 @@ def told(name: str, ranks: int, times: float) -> str:
 
 def told_by(folder: Path) -> str:
     """Of which load a kept trace is; "" of a model without experts, or of a run that recorded none."""
+    from swapconf.trace import run_record  # which loads numpy, and every command's help is told without
+
     report = run_record.report(folder)
     return told(
         str(report.get("expert_load", "")), int(report.get("expert_ranks", 1)), float(report.get("expert_times", 1.0))

@@ -17,7 +17,7 @@ WHOLE_SHAPE = "_whole_shape"  # of the parameter that a shard is of
 def take_whole_shapes() -> None:
     from mindformers.pynative.optimizer import muon
 
-    if not hasattr(muon, "_estimate_muon_piece_shapes"):  # 2.0.0, which is refused on shards
+    if not hasattr(muon, "_estimate_ns_peak_bytes"):  # 2.0.0, which is refused on shards
         return
     wholes: dict[str, Any] = {}
     parts = _Parts()
