@@ -35,7 +35,7 @@ from swapconf.words.phrases import phrase
 
 R1 = "R1-recompute-wins"
 R2 = "R2-recomputed-consumer"
-RECOMPUTE_VOID = "recompute-void"
+RECOMPUTE_VOID, RECOMPUTE_NOTHING = "recompute-void", "recompute-nothing"
 PLAIN_DIFFERS = "plain-mindformers-differs"
 
 # A flag that switches recompute off is a flag, too, where a primitive has one output: measured with MindSpore 2.9.0 for
@@ -316,7 +316,7 @@ def _for_nothing(asked: tuple[Request, ...], template: LayerTemplate, version: s
     """What selects a primitive of several outputs that is not run again by itself: it gets no flag."""
     text = phrase("{version} does not run it again by itself; select the cell around it", version=version)
     return {
-        request: RequestOutcome(request, (), Reason(RECOMPUTE_VOID, text))
+        request: RequestOutcome(request, (), Reason(RECOMPUTE_NOTHING, text))
         for request in asked
         if request.kind == "select_recompute" and not request.is_dropped and makes_several(request.operator, template)
     }

@@ -355,3 +355,19 @@ def test_flash_attention_and_norms_are_selected_by_themselves_for_nothing_with_m
         assert isinstance(first.plan.actions()[path], Swap), "no flag is in the way of the swap"
         assert second.plan.actions()[path] == Keep()
     assert second.plan.actions()["input_layernorm.norm"] == Recomputed("input_layernorm")
+
+
+@pytest.mark.parametrize("mindspore", ["2.7.2", "2.9.0"])
+def test_a_cell_around_flash_attention_alone_is_told_of_where_lazy_inline_is_off(mindspore: str) -> None:
+    cell, alone = r"attention\.flash_attention", r"attention\.flash_attention\.flash_attention"
+    study = study_of(
+        ROOT / "configs" / "small" / "example1_default_swap.yaml",
+        "swap_config.swap=False",
+        "use_parallel=True",
+        "parallel.parallel_mode=1",
+        f"recompute_config={{recompute: False, select_recompute: {{{cell}: True, {alone}: True}}}}",
+        versions=Versions(mindspore=mindspore, mindformers="1.9.0"),
+        settings=AS_WRITTEN,
+    )
+    told = [finding.origin.path for finding in study.findings if finding.rule == "recompute-nothing"]
+    assert [path.rpartition(".select_recompute.")[2] for path in sorted(told)] == [cell, alone], "each once"

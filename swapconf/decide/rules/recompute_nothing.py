@@ -27,10 +27,10 @@ RULE = "recompute-nothing"
 
 
 def check(case: Case) -> Iterator[Finding]:
-    if case.versions.fact(RUNS_ALONE).value:
-        yield from _without_lazy_inline(case)
-    else:
+    runs_alone = bool(case.versions.fact(RUNS_ALONE).value)
+    if not runs_alone:
         yield from _alone(case)
+    yield from _without_lazy_inline(case, runs_alone)
     by_origin: dict[Origin, list[bool]] = {}
     names: dict[Origin, dict[str, None]] = {}
     chosen: dict[LayerTemplate, set[str]] = {}  # by all entries together, so that their number counts once
@@ -62,10 +62,15 @@ def check(case: Case) -> Iterator[Finding]:
         yield finding(RULE, Severity.WARNING, origin, cause, remedy)
 
 
-def _without_lazy_inline(case: Case) -> Iterator[Finding]:
+def _without_lazy_inline(case: Case, runs_alone: bool) -> Iterator[Finding]:
+    """``runs_alone``: nothing was told of operators by themselves."""
     if lazily_inlined(case.config, case.versions):
         return
-    for origin, operators_named in _selected(case, recomputes_nothing):
+
+    def is_untold(path: str, template: LayerTemplate) -> bool:
+        return recomputes_nothing(path, template) and (runs_alone or not makes_several(path, template))
+
+    for origin, operators_named in _selected(case, is_untold):
         cause = phrase(
             "recomputes nothing: with one stage and no gradient accumulation mindformers turns lazy inline "
             "off, and MindSpore does not run {operators} again then, nor within a recomputed cell around it",

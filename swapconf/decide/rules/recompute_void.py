@@ -21,7 +21,7 @@ RULE = "recompute-void"
 def check(case: Case) -> Iterator[Finding]:
     layers: dict[tuple[Origin, str], set[int]] = defaultdict(set)
     for entry, outcome in case.outcomes():
-        if outcome.void is not None and not outcome.request.is_swap and not outcome.request.is_dropped:
+        if outcome.void is not None and outcome.void.rule == RULE and not outcome.request.is_dropped:
             layers[outcome.request.origin, outcome.void.text].add(entry.layer.index)
     for (origin, text), void in layers.items():
         yield finding(
