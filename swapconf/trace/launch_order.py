@@ -20,7 +20,7 @@ unless some parameter is written in between.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 
@@ -80,6 +80,22 @@ def inputs_first(inputs: Sequence[Sequence[int]]) -> list[int]:
                 order.append(reader)
     if len(order) < len(inputs):
         raise ValueError("nodes of the graph read from each other in a circle")
+    return order
+
+
+def postorder(end: int, inputs: Callable[[int], Iterable[int]]) -> list[int]:
+    """What a node needs and itself, each behind its inputs, the first one first: as MindSpore sorts (`TopoSort`) and
+    prints nodes. Of nodes in a circle each comes once."""
+    order, seen, stack = [], {end}, [(end, iter(inputs(end)))]
+    while stack:
+        node, left = stack[-1]
+        following = next((given for given in left if given not in seen), None)
+        if following is None:
+            order.append(node)
+            stack.pop()
+        else:
+            seen.add(following)
+            stack.append((following, iter(inputs(following))))
     return order
 
 

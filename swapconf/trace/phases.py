@@ -21,7 +21,7 @@ without as are found here, to 0.1 %.
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Mapping, Sequence, Set
+from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from enum import Enum
 
 from swapconf.trace.columns import FUSED
@@ -103,10 +103,10 @@ def _turning(tasks: Sequence[Task], named: Sequence[Phase | None], users: Users)
     gradients of what no layer made in front of further layers (measured with 2.7.2: that of the loss in the forward
     pass of DeepSeek-V3)."""
     found: set[int] = set()
-    of_layers, is_before_layers = _of_layers(tasks), False
+    behind, is_before_layers = of_layers(tasks), False
     for task, phase, (event, readers) in zip(reversed(tasks), reversed(named), reversed(users), strict=True):
         is_gradient, is_inside = phase is Phase.BACKWARD, in_layer(task.scope) is not None
-        if is_gradient and event not in of_layers and is_before_layers:
+        if is_gradient and event not in behind and is_before_layers:
             continue
         if is_gradient or is_inside:
             is_before_layers = not is_gradient
@@ -115,14 +115,15 @@ def _turning(tasks: Sequence[Task], named: Sequence[Phase | None], users: Users)
     return found
 
 
-def _of_layers(tasks: Sequence[Task]) -> set[int]:
-    """Events of what stands in layers, or reads what they made, through others or at once."""
+def of_layers(tasks: Iterable[Task]) -> set[int]:
+    """Events of what stands in layers, or reads what they made, through others or at once. What one writes in place, as
+    an optimizer the parameters, it has not made."""
     found: set[int] = set()
     made: set[int] = set()
     for task in tasks:
         if in_layer(task.scope) is not None or not made.isdisjoint(task.inputs):
             found.add(task.event)
-            made.update(task.outputs)
+            made |= set(task.outputs).difference(task.inputs)
     return found
 
 

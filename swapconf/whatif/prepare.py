@@ -13,6 +13,7 @@ from swapconf.models.cells import EXPERTS
 from swapconf.trace.columns import FUSED, Flags, Ints, Kernels, LayerRows, Reads
 from swapconf.trace.launch_graph import DEPEND, NO_NODE, STATE, LaunchGraph
 from swapconf.trace.lifetimes import NEVER, TICKS, Lifetimes
+from swapconf.trace.phases import of_layers
 from swapconf.trace.trace import Block, Kernel, Task, Trace
 from swapconf.upstream.primitives import VIEWS
 from swapconf.upstream.scopes import EXTRA_BLOCK, GRADIENTS, InLayer, in_layer
@@ -41,7 +42,8 @@ def prepare(trace: Trace, recomputes: bool = False) -> Baseline:
     stream = np.array([kernel.stream for kernel in kernels], dtype=np.int64)
     reads = _reads(kernels, tasks, row, maker, stream)
     layers, layer = _layers(places)
-    backward = _backward(kernels, reads, maker)
+    behind = of_layers(tasks)
+    backward = _backward(kernels, reads, maker, np.array([task.event in behind for task in tasks]))
     reads = _through_views(reads, maker, backward)
     by_name = layer
     layer, cell = adopted(kernels, layer, [place.cell if place else "" for place in places], backward, reads, maker)
@@ -226,18 +228,18 @@ def _until(block: Ints, reader: Ints, maker: Ints, stream: Ints) -> Ints:
     return released(reader, stream[reader], made, stream[made], np.arange(len(stream)))
 
 
-def _backward(kernels: Sequence[Kernel], reads: Reads, maker: Ints) -> Flags:
+def _backward(kernels: Sequence[Kernel], reads: Reads, maker: Ints, behind: Flags) -> Flags:
     """Gradients by name, and what is fused, which has none, if it reads gradients; by position what is computed again
     for them: it is read by gradients only, and other gradients came between it and its inputs, or it computes what
     another kernel of its cell computes for the forward pass. So is a view that only gradients make. Gradients of what
     no layer made (of the loss by itself, zeros) come between nothing: MindSpore may run them before the end of the
-    forward pass (measured with 2.7.2: DeepSeek-V3)."""
+    forward pass (measured with 2.7.2: DeepSeek-V3). ``behind``: [kernels] see `of_layers`."""
     backward = np.array([kernel.name.startswith(GRADIENTS) for kernel in kernels])
     is_fused = np.array([FUSED in kernel.name for kernel in kernels])
     rows = np.flatnonzero(is_fused[reads.kernel])
     for row in rows[np.argsort(reads.kernel[rows], kind="stable")].tolist():
         backward[reads.kernel[row]] |= backward[maker[reads.block[row]]]
-    gradients = np.concatenate([[0], np.cumsum(backward & _of_layers(kernels, reads, maker))])
+    gradients = np.concatenate([[0], np.cumsum(backward & behind)])
     readers: dict[int, list[int]] = {}
     latest = np.full(len(kernels), -1, dtype=np.int64)
     for face, block, kernel in zip(reads.face.tolist(), reads.block.tolist(), reads.kernel.tolist(), strict=True):
@@ -252,15 +254,6 @@ def _backward(kernels: Sequence[Kernel], reads: Reads, maker: Ints) -> Flags:
         later = [reader for reader in readers.get(index, ()) if reader > index]
         backward[index] = bool(later) and all(backward[reader] for reader in later)
     return backward
-
-
-def _of_layers(kernels: Sequence[Kernel], reads: Reads, maker: Ints) -> Flags:
-    """[kernels] what stands in a layer, or reads what it made, through others or at once."""
-    found = np.array([in_layer(kernel.name.rpartition("/")[0]) is not None for kernel in kernels])
-    made = maker[reads.block]
-    for row in np.argsort(reads.kernel, kind="stable").tolist():
-        found[reads.kernel[row]] |= made[row] >= 0 and found[made[row]]
-    return found
 
 
 def _twins(kernels: Sequence[Kernel], reads: Reads, backward: Flags) -> Iterator[int]:

@@ -9,13 +9,13 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 
 import numpy as np
 
-from swapconf.dryrun.growing.graph_periods import printed
 from swapconf.dryrun.growing.graph_rules import Cut, Rule, Rules, Seen
 from swapconf.dryrun.growing.layers import Numbering, Operators, layer_in, with_layer
 from swapconf.dryrun.growing.numbers import Labels
 from swapconf.dryrun.growing.reason import CannotGrow
 from swapconf.dryrun.growing.unrolled import NONE, Unrolled
 from swapconf.trace.launch_graph import NO_NODE, LaunchGraph
+from swapconf.trace.launch_order import postorder
 from swapconf.words.phrases import phrase
 
 
@@ -39,7 +39,8 @@ def grown_graph(
         for row, rule, copy in zip(source, chosen, nodes.copy.tolist(), strict=True)
     ]
     end = int(nodes.natural[graph.end])
-    if not np.array_equal(printed(inputs, end), np.arange(len(source))):
+    printed = postorder(end, lambda node: (given for given in inputs[node] if given != NO_NODE))
+    if printed != [*range(len(source))]:
         raise CannotGrow(phrase("MindSpore would print the nodes of the repeated graph in another order"))
     _check_layers(inputs, nodes, {int(nodes.natural[node]) for node in rules.ends})
     return LaunchGraph(

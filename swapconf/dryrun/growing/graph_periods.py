@@ -18,16 +18,12 @@ from swapconf.dryrun.growing.layers import layer_in
 from swapconf.dryrun.growing.periods import Period, periods
 from swapconf.dryrun.growing.reason import CannotGrow
 from swapconf.dryrun.growing.unrolled import Unrolled
-from swapconf.trace.columns import Ints
 from swapconf.trace.launch_graph import NO_NODE, TUPLE, LaunchGraph
 from swapconf.words.phrases import phrase
 
 _FEW = 8  # inputs; a node of more may have one of each layer
-FAR = (
-    2,
-    1,
-    0,
-)  # so many steps tell nodes apart: many what a layer makes of which weight, few the ends of a row of layers
+# so many steps tell nodes apart: many what a layer makes of which weight, few the ends of a row of layers
+FAR = 2, 1, 0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -135,21 +131,3 @@ def _directions(graph: LaunchGraph, found: Sequence[Period], way: Callable[[str,
 def _by_layers(name: str, other: str) -> int:
     one, two = layer_in(name), layer_in(other)
     return int(np.sign(two - one)) if one >= 0 and two >= 0 else 0
-
-
-def printed(inputs: Sequence[Sequence[int]], end: int) -> Ints:
-    """The nodes in the order in which MindSpore prints them: each behind its inputs, from the end on."""
-    order: list[int] = []
-    seen, is_done = [False] * len(inputs), [False] * len(inputs)
-    waiting = [end]
-    while waiting:
-        node = waiting[-1]
-        if seen[node]:
-            waiting.pop()
-            if not is_done[node]:
-                is_done[node] = True
-                order.append(node)
-            continue
-        seen[node] = True
-        waiting.extend(given for given in reversed(inputs[node]) if given != NO_NODE and not seen[given])
-    return np.array(order, dtype=np.int64)

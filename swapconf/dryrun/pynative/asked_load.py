@@ -6,6 +6,7 @@ of tokens or any shares of them.
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Iterator
 from fractions import Fraction
@@ -157,10 +158,11 @@ def _entries(text: str, file: str) -> Iterator[tuple[int, str, str]]:
 
 def _lines(text: str) -> Iterator[tuple[int, str, str]]:
     """Of the first two columns; a first line without a number names them."""
-    for line, row in enumerate(text.splitlines(), 1):
-        expert, _, rest = row.partition(",")
-        if row.strip() and not (line == 1 and not _EXPERT.fullmatch(expert.strip())):
-            yield line, expert.strip(), rest.partition(",")[0].strip()
+    reader = csv.reader(text.splitlines())
+    for row in reader:
+        expert, tokens, *_ = (*(cell.strip() for cell in row), "", "")
+        if any(row) and not (reader.line_num == 1 and not _EXPERT.fullmatch(expert)):
+            yield reader.line_num, expert, tokens
 
 
 def _wrong(file: str, line: int, message: str, hint: str) -> Finding:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from swapconf.trace.launch_graph import DEPEND, ITEM, NO_NODE, LaunchGraph
-from swapconf.trace.launch_order import inputs_first
+from swapconf.trace.launch_order import inputs_first, postorder
 from swapconf.upstream.primitives import CAST
 from swapconf.whatif.passes import cluster as cluster_pass
 
@@ -102,7 +102,7 @@ def chosen(
         def given(node: int, mine: Collection[int] = mine, ends: Sequence[int] = ends) -> Sequence[int]:
             return ends if node == NO_NODE else [one for one in inputs[node] if one in mine]
 
-        order = cluster_pass.inputs_first(NO_NODE, given)[:-1]
+        order = postorder(NO_NODE, given)[:-1]
         place = {node: turn for turn, node in enumerate(order)}
         clusters = cluster_pass.grown(
             [[place[one] for one in given(node)] for node in order],

@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence, Set
 
 from swapconf.trace.func_graph_text import CALL, FuncGraph, FuncNode, Kind
 from swapconf.trace.launch_graph import ITEM
+from swapconf.trace.launch_order import postorder
 from swapconf.trace.tensor import Tensor
 
 _FLOATS = frozenset({"BFloat16", "Float16", "Float32"})
@@ -25,7 +26,7 @@ _KEEP_BASIC = ("aggregate", "keep_basic", "primitive_target")  # attributes of w
 def clusters(graph: FuncGraph, clustered: Collection[str]) -> tuple[frozenset[int], ...]:
     """The numbers of the nodes of each cluster, among those of the graph. ``clustered``: primitives that may be."""
     (end,) = [item.number for item in graph.nodes[-1].arguments if item.kind is Kind.NODE][:1] or [len(graph.nodes) - 1]
-    numbers = inputs_first(end, lambda node: _inputs(graph.nodes[node]))
+    numbers = postorder(end, lambda node: _inputs(graph.nodes[node]))
     nodes = [graph.nodes[number] for number in numbers]
     place = {number: index for index, number in enumerate(numbers)}
     can = [can_be_clustered(node, clustered) for node in nodes]
@@ -42,22 +43,6 @@ def _is_fused(cluster: list[int], nodes: Sequence[FuncNode], can: Sequence[bool]
     if len(real) != 1:
         return bool(real)
     return nodes[cluster[0]].primitive not in (CALL, "Assign") and can[cluster[0]]
-
-
-def inputs_first(end: int, inputs: Callable[[int], Sequence[int]]) -> list[int]:
-    """What a node needs and itself, each behind its inputs, as `TopoSort` comes to it. Raises ValueError where nodes go
-    in a circle."""
-    order, seen, stack = [], {end}, [(end, iter(inputs(end)))]
-    while stack:
-        node, left = stack[-1]
-        following = next((given for given in left if given not in seen), None)
-        if following is None:
-            order.append(node)
-            stack.pop()
-        else:
-            seen.add(following)
-            stack.append((following, iter(inputs(following))))
-    return order
 
 
 def _inputs(node: FuncNode) -> list[int]:
@@ -152,7 +137,7 @@ class _Graph:
     def _visit(self, start: int, goes_on: Callable[[int], bool]) -> None:
         """Depth first, of the inputs the last one first."""
         seen: set[int] = set()
-        stack = [self._of(start)]
+        stack = [start]
         while stack:
             cluster = stack.pop()
             if cluster not in seen:
