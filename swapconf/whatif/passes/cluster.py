@@ -10,6 +10,7 @@ micro-batch. From the last node back, each base collects what can be clustered a
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence, Set
+from functools import lru_cache
 
 from swapconf.trace.func_graph_text import CALL, FuncGraph, FuncNode, Kind
 from swapconf.trace.launch_graph import ITEM
@@ -20,6 +21,7 @@ _FLOATS = frozenset({"BFloat16", "Float16", "Float32"})
 _COMPARING = frozenset({"Equal", "Greater", "GreaterEqual", "IsFinite", "Less", "LessEqual", "NotEqual"})
 _OF_INTEGERS = frozenset({"Abs", "Add", "Assign", "BroadcastTo", "Maximum", "Minimum", "Mul", "Neg", "Sub"})
 _CASTING = _FLOATS | {"Bool", "Int32"}
+_KNOWN_GRAPHS = 64
 _KEEP_BASIC = ("aggregate", "keep_basic", "primitive_target")  # attributes of what is not fused, whatever their value
 
 
@@ -37,7 +39,7 @@ def clusters(graph: FuncGraph, clustered: Collection[str]) -> tuple[frozenset[in
     return tuple(frozenset(numbers[place] for place in cluster) for cluster in fused)
 
 
-def _is_fused(cluster: list[int], nodes: Sequence[FuncNode], can: Sequence[bool]) -> bool:
+def _is_fused(cluster: Sequence[int], nodes: Sequence[FuncNode], can: Sequence[bool]) -> bool:
     """Single operators become kernels of their own kind, too, but for what is a graph or assigns."""
     real = [node for node in cluster if nodes[node].primitive != ITEM]
     if len(real) != 1:
@@ -88,10 +90,18 @@ def _are_of(given: Iterable[Tensor | None], made: str) -> bool:
     return all(item is None or item.dtype == made or {item.dtype, made} <= _FLOATS | {"Int32"} for item in given)
 
 
-def grown(given: Sequence[Iterable[int]], can: Sequence[bool], is_item: Sequence[bool]) -> list[list[int]]:
+def grown(given: Iterable[Iterable[int]], can: Iterable[bool], is_item: Iterable[bool]) -> tuple[tuple[int, ...], ...]:
     """All nodes by cluster, those that are alone, too. Nodes stand in topological order; ``given``: what each reads;
-    ``can``: it can be clustered; ``is_item``: it takes a value out of several."""
-    return _Graph(given, can, is_item).clusters()
+    ``can``: it can be clustered; ``is_item``: it takes a value out of several. Micro-batches are alike, and so are most
+    func graphs of most strategies: of the latest ones the answer is known."""
+    return _grown(tuple(map(tuple, given)), tuple(can), tuple(is_item))
+
+
+@lru_cache(maxsize=_KNOWN_GRAPHS)
+def _grown(
+    given: tuple[tuple[int, ...], ...], can: tuple[bool, ...], is_item: tuple[bool, ...]
+) -> tuple[tuple[int, ...], ...]:
+    return tuple(map(tuple, _Graph(given, can, is_item).clusters()))
 
 
 class _Graph:
