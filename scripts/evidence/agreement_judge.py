@@ -90,10 +90,10 @@ def judge(case: Case, folder: Path) -> Verdict:
     found = baseline.predict(strategy)
     if record["outcome"] not in COMPLETED:
         told = f"the run: {record['outcome']}: {record['detail'][:200]}"
-        expected = bool(found.moves.underflows.any())
+        expected = found.crashes
         return Verdict(case=case, crash=told, misses=() if expected else (told,))
     unseen: tuple[str, ...] = ()
-    if found.moves.underflows.any():
+    if found.crashes:
         unseen = ("MindSpore may die of this strategy, was predicted; it did not",)
     truth = trace_folder.read(folder / case.name, rank=0)
     effect = observed(truth, strategy.network.num_layers)

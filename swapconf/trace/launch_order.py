@@ -33,6 +33,10 @@ _WRITES = "Assign"  # or AssignAdd
 _NEVER = 1 << 60
 
 
+class GraphCycle(ValueError):
+    """Nodes read from each other in a circle, so that there is no order."""
+
+
 def launched(graph: LaunchGraph) -> list[int]:
     """The kernels in the order of their launches, as numbers of nodes. Raises ValueError where nodes read from each
     other in a circle."""
@@ -69,7 +73,7 @@ def _turns(graph: LaunchGraph, upwards: Sequence[int]) -> list[int]:
 
 
 def inputs_first(inputs: Sequence[Sequence[int]]) -> list[int]:
-    """All nodes, each behind its inputs. Raises ValueError where they go in a circle."""
+    """All nodes, each behind its inputs. Raises GraphCycle."""
     readers = _readers(inputs)
     waiting = [sum(given != NO_NODE for given in read) for read in inputs]
     order = [node for node, count in enumerate(waiting) if not count]
@@ -79,7 +83,7 @@ def inputs_first(inputs: Sequence[Sequence[int]]) -> list[int]:
             if not waiting[reader]:
                 order.append(reader)
     if len(order) < len(inputs):
-        raise ValueError("nodes of the graph read from each other in a circle")
+        raise GraphCycle("nodes of the graph read from each other in a circle")
     return order
 
 

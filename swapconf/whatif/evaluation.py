@@ -17,7 +17,8 @@ class RankMemory:
 
     Attributes:
         moved_bytes, recomputed: Of one step: copied to the host, and how many kernels run again.
-        crashes: MindSpore is known to die while it compiles: of a prefetch, or of what is recomputed together.
+        crashes: MindSpore is known to die while it compiles: of a prefetch, of what is recomputed together, or as nodes
+            would wait for each other in a circle.
     """
 
     used_peak_bytes: int
@@ -33,7 +34,7 @@ class RankMemory:
             host_peak_bytes=found.moves.host.peak_bytes if len(found.moves) else 0,
             moved_bytes=found.moved_bytes,
             recomputed=found.recomputed,
-            crashes=bool(found.moves.underflows.any()),
+            crashes=found.crashes,
         )
 
 

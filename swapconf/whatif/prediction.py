@@ -59,13 +59,20 @@ class Moves:
 @dataclass(frozen=True, kw_only=True)
 class Prediction:
     """``device``: every device block. ``recomputed``: how many kernels each training step runs again, views aside.
-    ``steps``: how many training steps the timeline holds. ``order``: in which kernels are launched on it."""
+    ``steps``: how many training steps the timeline holds. ``order``: in which kernels are launched on it.
+    ``is_circular``: nodes of the graph would wait for each other in a circle, on which MindSpore stops."""
 
     device: Lifetimes
     moves: Moves
     recomputed: int
     steps: int
     order: Order = Order.RUN
+    is_circular: bool = False
+
+    @property
+    def crashes(self) -> bool:
+        """MindSpore does not compile it."""
+        return self.is_circular or bool(self.moves.underflows.any())
 
     @property
     def used_peak_bytes(self) -> int:

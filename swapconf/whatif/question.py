@@ -175,6 +175,7 @@ class Question:
             safe_bytes=self.graphed.safe_peak_bytes(strategy, whole),
             findings=(
                 *_underflow(whole, self._config),
+                *_cycle(whole, self._config),
                 *_unread(whole, self._config),
                 *(finding for entry in entries for finding in _findings(entry)),
             ),
@@ -191,7 +192,7 @@ class Question:
             prefetch=prefetch,
             peak_bytes=found.used_peak_bytes,
             twice_bytes=int(found.moves.size_bytes[found.moves.twice].sum()) // found.steps,
-            crashes=bool(found.moves.underflows.any()),
+            crashes=found.crashes,
             time=self._point_time(launched),
         )
 
@@ -396,6 +397,20 @@ def _underflow(found: Prediction, config: Config) -> Iterator[Finding]:
                 layer=layer,
             ),
             hint=phrase("choose a smaller one; --sweep backward_prefetch=1..400 shows which it can be"),
+        )
+
+
+def _cycle(found: Prediction, config: Config) -> Iterator[Finding]:
+    if found.is_circular:
+        yield Finding(
+            origin=config.origin("swap_config", "recompute_config"),
+            rule="graph-cycle",
+            severity=Severity.ERROR,
+            message=phrase(
+                "MindSpore stops while it compiles this strategy (Graph cycle exists): a copy back would wait for a "
+                "kernel that runs again and waits for that copy"
+            ),
+            hint=phrase("raise the backward_prefetch of what is swapped, or recompute fewer of its readers"),
         )
 
 

@@ -317,6 +317,13 @@ MEMORY: Pages = {
         "that counts the copies, and then subtracts it from one that does not, which falls below zero. The rule "
         "was measured on a bare training cell; where the range begins and ends is predicted.",
     ),
+    "graph-cycle": (
+        "error",
+        "By a what-if, MindSpore stops with `Graph cycle exists` while it compiles: a copy back to the device is made "
+        "to wait for the kernel that stands backward_prefetch kernels ahead of its reader; where that one runs again "
+        "and waits for what that reader is given besides, the copy among it, each waits for the other. Seen with "
+        "MindSpore 2.7.2, 2.9.0 and 2.10.0.",
+    ),
     "copies-never-read": (
         "warning",
         "By a what-if, tensors are copied to the host and never back: the layer itself recomputes a Reshape "

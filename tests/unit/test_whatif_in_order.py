@@ -175,6 +175,22 @@ def test_another_run_is_launched_in_its_order(folder: Path, run: Mapping[str, An
     assert hashlib.sha256(told.encode()).hexdigest() == run["launches"]
 
 
+@pytest.mark.parametrize(("prefetch", "used_peak_bytes"), [(2, None), (3, 129_034_240)])
+def test_a_copy_that_waits_for_what_waits_for_it_is_a_graph_that_is_not_compiled(
+    prefetch: int, used_peak_bytes: int | None
+) -> None:
+    """What is turned for flash attention runs again when the copies come back that its gradient reads; two kernels
+    ahead of that gradient stands one of them. True runs: "Graph cycle exists" with 2, this peak with 3."""
+    folder = TRACES / "in_order" / "qwen3_accumulated"
+    run = {
+        "swap_config": {"swap": True, "layer_swap": [{"backward_prefetch": prefetch, "layers": [0]}]},
+        "recompute_config": {"select_recompute": {r"self_attention\.core_attention\.bnsd_transpose": True}},
+    }
+    found = graphed(folder).predict(strategy(folder, run))
+    assert found.crashes is found.is_circular is (used_peak_bytes is None)
+    assert found.crashes or found.used_peak_bytes == pytest.approx(used_peak_bytes, rel=CLOSE)
+
+
 @pytest.mark.parametrize(("name", "order"), [("telechat3_all_layers", [0, 2, 1]), ("qwen3_all_layers", [2, 0, 1])])
 def test_what_recomputed_layers_hand_to_one_another_is_met_the_last_first(name: str, order: list[int]) -> None:
     """But for the first, which stands in front of what the next layer with a state of its own hands out: both are as in

@@ -240,9 +240,9 @@ class Gates:
         ]
 
     def _all_besides(self, kernel: int) -> list[int]:
-        """Also what the norm itself has left for its gradient, and what stands in a tuple. Not the gradient that comes
-        from what is left out of recompute, which MindSpore calls at that time; where that is all, what the primitive
-        itself has left."""
+        """Also what the primitive itself has left for its gradient, a norm or flash attention, as the gradient takes
+        that out of the outputs (irpass/recompute.cc tells what is of a gradient by its scope), and what stands in a
+        tuple. Not the gradient that comes from what is left out of recompute, which MindSpore calls at that time."""
         run, found = self.asked.run, list[int]()
         given = [
             one
@@ -253,8 +253,8 @@ class Gates:
         ]
         for one in given:
             is_one = is_gradient(run, one) and not self._is_of_left_out(one)
-            found += [one] if is_one or self._is_left_by_norm(one) else []
-        found = found or [one for one in given if self._is_left(one, run.graph.primitive[run.node_of[kernel]])]
+            is_left = self._is_left_by_norm(one) or self._is_left(one, run.graph.primitive[run.node_of[kernel]])
+            found += [one] if is_one or is_left else []
         return found or self._beside_what_it_shows(kernel)
 
     def _beside_what_it_shows(self, kernel: int) -> list[int]:

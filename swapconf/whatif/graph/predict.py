@@ -7,7 +7,7 @@ what lives on beyond its step, keeps its place among the kernels of the baseline
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -16,6 +16,7 @@ from swapconf.decide.strategy import Strategy
 from swapconf.memory.trace_lifetimes import layer_of, scope_of_layer
 from swapconf.trace.columns import Ints
 from swapconf.trace.launch_graph import NO_NODE, LaunchGraph
+from swapconf.trace.launch_order import GraphCycle
 from swapconf.trace.lifetimes import CATEGORIES, NEVER, TICKS, Category, Lifetimes
 from swapconf.upstream.launch_orders import Order
 from swapconf.upstream.primitives import VIEWS
@@ -88,7 +89,9 @@ class GraphedBaseline:
         try:
             graph = strategy_graph(Asked(prepared=self.prepared, run=self.run, plan=plan))
             lived = lives(graph, self._held)
-        except ValueError:  # nodes in a circle
+        except GraphCycle:
+            return replace(prediction(self.prepared, plan), is_circular=True)
+        except ValueError:  # operators of a fused kernel in a circle: it is cut otherwise
             return prediction(self.prepared, plan)
         return _Predicted(prepared=self.prepared, graph=graph, lived=lived, windows=plan.windows).prediction()
 
