@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import permutations
 from typing import TypeAlias
 
@@ -48,7 +48,10 @@ def arranged(judge: Judge, plan: Plan) -> Iterator[Arranged]:
 
 def nearby(judge: Judge, plan: Plan) -> Iterator[Plan]:
     """With one entry or one mode arranged otherwise: an entry in as many of the first or the last layers of each stage,
-    in all from its first to its last, or nowhere; two layers that change places; one layer that is as its neighbour."""
+    in all from its first to its last, or nowhere; two layers that change places; one layer that is as its neighbour;
+    with no longer prefetch than `check` takes without a warning, or half of that, ..."""
+    if any(atom.prefetch >= judge.warned_prefetch for atom in entries(plan)):
+        yield from _returned_later(judge, plan)
     for atom in entries(plan):
         for backwards in (False, True):
             chosen = [mode - {atom} for mode in plan]
@@ -69,6 +72,15 @@ def nearby(judge: Judge, plan: Plan) -> Iterator[Plan]:
             for neighbour in layers[max(place - 1, 0) : place + 2]:
                 if plan[index] != plan[neighbour]:
                     yield judge.fitted(_changed(plan, {index: plan[neighbour]}))
+
+
+def _returned_later(judge: Judge, plan: Plan) -> Iterator[Plan]:
+    """The longest prefetches first."""
+    most = judge.warned_prefetch // 2
+    while most:
+        less = {atom: replace(atom, prefetch=most) for atom in entries(plan) if atom.prefetch > most}
+        yield tuple(frozenset(less.get(atom, atom) for atom in mode) for mode in plan)
+        most //= 2
 
 
 def _changed(plan: Plan, new: dict[int, Mode]) -> Plan:

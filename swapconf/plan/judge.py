@@ -107,6 +107,11 @@ class Judge:
         self._ratio = [pool / used for pool, used in zip(self.pool_bytes(keep), self.used_bytes(keep), strict=True)]
 
     @property
+    def warned_prefetch(self) -> int:
+        """From which on `check` warns of a ``backward_prefetch``."""
+        return int(self.evaluator.versions.fact("prefetch_worse_from").value)
+
+    @property
     def asked(self) -> int:
         """How many different plans were evaluated, a measure of work that is the same on every machine."""
         return len(self._found)

@@ -29,12 +29,17 @@ class Words(NamedTuple):
     entries_and_ranges: int
     is_listed: bool  # layer by layer, not as counts
     modes: int
+    warned_of: int = 0  # entries with a backward_prefetch that `check` calls too large
 
 
 def words(judge: Judge, plan: Plan) -> Words:
     """``entries_and_ranges``: each entry, and each range of layers that it has, unless it is for all of them."""
+    asked = entries(plan)
     return Words(
-        len(entries(plan)) + num_ranges(plan, judge.base), not is_counted(plan, judge.base), len(frozenset(plan))
+        entries_and_ranges=len(asked) + num_ranges(plan, judge.base),
+        is_listed=not is_counted(plan, judge.base),
+        modes=len(frozenset(plan)),
+        warned_of=sum(atom.prefetch >= judge.warned_prefetch for atom in asked),
     )
 
 

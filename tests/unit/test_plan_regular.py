@@ -149,6 +149,22 @@ def test_what_fits_only_in_the_order_of_the_run_is_not_chosen_for_its_ranges() -
     assert not any(mode and mode == other for mode, other in pairwise(found))
 
 
+@pytest.mark.parametrize(("dear", "prefetch"), [(False, 50), (True, 100)])
+def test_a_prefetch_that_check_warns_of_is_chosen_only_where_a_shorter_one_costs_time(
+    dear: bool, prefetch: int
+) -> None:
+    class _Late(MadeUp):
+        def evaluate(self, config: Any, keys: Any, machine: int = 0) -> Evaluation:
+            found = super().evaluate(config, keys, machine)
+            is_late = any(0 < atom.prefetch < 100 for mode in keys[0][-1] for atom in mode)
+            return replace(found, step_us=found.step_us * (1 + 2 * HARDLY * (dear and is_late)))
+
+    made = (frozenset({Atom("swap", "", 100)}),) * 8
+    one = within(judge(8, evaluator=_Late(1, fragments=lambda rank, key: 0)), made)
+    found = regular_of(one, made)
+    assert {atom.prefetch for mode in found for atom in mode} == {prefetch}
+
+
 def test_no_more_plans_are_asked_for_than_may_be() -> None:
     made = (NORM, KEEP, SWAP, NORM, RECOMPUTED, NORM, SWAP, KEEP)
     one = within(judge(8), made)
