@@ -256,3 +256,21 @@ def test_a_cell_that_is_recomputed_behind_an_attention_may_wait_for_a_state_of_t
         },
     }
     assert graphed(folder).predict(strategy(folder, asked)).order is Order.MINDSPORE
+
+
+def test_views_of_which_the_baseline_has_one_are_captured_beside_it() -> None:
+    """Of query, key and value of a Llama value is swapped at another prefetch, so that it has a view of its own."""
+    asked = {
+        "swap_config": {
+            "swap": True,
+            "layer_swap": [{"backward_prefetch": 15, "layers": True}],
+            "op_swap": [{"op_name": r"attention\.wv", "backward_prefetch": 100, "layers": True}],
+        },
+        "recompute_config": {"recompute": False},
+    }
+    graph = strategy_graph(asked_of(TRACES / "in_order" / "llama_alone_among_replicas", asked))
+    nodes = graph.nodes
+    for saved in graph.run.saved:
+        held = [nodes.inputs[one][0] for one in nodes.inputs[saved] if one in graph.out]
+        parts = [turn for turn, value in enumerate(held) if value >= nodes.count and nodes.primitive[value] in VIEWS]
+        assert all(nodes.name[held[turn]] == nodes.name[held[turn - 1]] for turn in parts)
