@@ -3,7 +3,8 @@
 Each folder holds the trace of a run without swap and recompute (MindSpore 2.9.0, MindSpore Transformers 1.9.0, level 1)
 with the graph that decided its order, and the peaks of runs with strategies that were drawn at random. They are those
 of 164 recorded ones that reach every statement, branch and condition of what-if that any of these reaches, at the least
-bytes; the others are made again by scripts/evidence/recorded.py.
+bytes; the others are made again by scripts/evidence/recorded.py. `telechat3_called_norm` came later, with MindSpore
+2.10.0 and MindSpore Transformers 2.1.0.
 """
 
 from __future__ import annotations
