@@ -1,7 +1,8 @@
 """What a backward pass captures under a strategy -> the order of the tuple in which the forward pass hands it on.
 
 That of `Search`. What it does not explain in the baseline keeps its neighbours; what later passes capture stands at the
-end (measured with MindSpore 2.9.0).
+end (measured with MindSpore 2.9.0); so does each of several views of which CSE has made one in the baseline, where that
+is captured later: the same pass meets them.
 
 Mirrors the captures of a func graph: its free variables, as ``LiftingClone`` makes parameters of them
 (core/ir/func_graph_cloner.cc).
@@ -28,11 +29,12 @@ _NEAR = 2  # neighbours beside which a value stays that the search does not expl
 
 @dataclass(frozen=True, eq=False)
 class Captures:
-    """``nodes``: those of a strategy."""
+    """``nodes``: those of a strategy. ``parted``: see `ViewParts`."""
 
     run: RunGraph
     nodes: Nodes
     late: Late
+    parted: Mapping[int, int]
 
     def sort(self, tuples: Mapping[int, list[int]], moved: Mapping[int, int]) -> dict[int, list[int]]:
         """``tuples``: by tuple of saved values the entries that it is to hold. ``moved``: by value its copy on the
@@ -54,7 +56,7 @@ class Captures:
         )
         rank = {made: turn for turn, made in enumerate(search.met().captured)}
         made = {entry: self._made(entry, handed) for entry in held[1:]}
-        first = {entry: self._made(original.get(entry, entry), handed) for entry in held[1:]}
+        first = {entry: self._whole(self._made(original.get(entry, entry), handed)) for entry in held[1:]}
         late = {
             entry: turn
             for entry in held[1:]
@@ -78,6 +80,10 @@ class Captures:
         if is_of_baseline(entry):
             return handed.parameters.get(place_of(entry), NO_NODE)
         return source(self.nodes, entry)
+
+    def _whole(self, made: int) -> int:
+        """A part of a view stands for that of the baseline."""
+        return self.parted.get(made, made)
 
     def _value(self, tie: int) -> int:
         return self.run.value(tie) if tie < self.nodes.count else self.nodes.inputs[tie][0]

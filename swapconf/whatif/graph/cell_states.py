@@ -28,6 +28,7 @@ from swapconf.trace.launch_graph import DEPEND, LOAD, NO_NODE, STATE, TUPLE
 from swapconf.whatif.graph.asked import ASSIGNS, NO_CELL, Asked, Part
 from swapconf.whatif.graph.attached import attached, attached_kernels
 from swapconf.whatif.graph.attention_states import AttentionStates
+from swapconf.whatif.graph.called_states import CalledStates
 from swapconf.whatif.graph.expert_states import ExpertStates
 from swapconf.whatif.graph.nodes import COPY, Nodes
 from swapconf.whatif.graph.stage_ends import ends_in_loss
@@ -56,6 +57,8 @@ class CellStates:
         if self.asked.plan.marks.actions.cells:
             self._read_behind_embeddings()
             AttentionStates(self.asked, self.nodes, self).tie()
+            if self._is_plain:
+                CalledStates(self.asked, self.nodes, self).tie()
         batch_of = self.asked.run.batch_of_pass
         last: dict[int, int] = {}
         for call in sorted(self._calls()):

@@ -51,6 +51,7 @@ class MoveTos:
     sums: dict[int, int] = field(default_factory=dict)
     shows: dict[int, int] = field(default_factory=dict)
     _norms: dict[int, int] = field(default_factory=dict)
+    _turns: dict[int, int] = field(default_factory=dict)
 
     def returned(self, window: int, barrier: int) -> int:
         if (window, barrier) not in self.back:
@@ -225,12 +226,15 @@ class MoveTos:
         return kernel >= 0 and kernel not in self.asked.shared and self.asked.is_asked_for(kernel)
 
     def _turn(self, node: int) -> int:
-        """When a node is launched in the baseline, or the first that reads it."""
+        """When a node is launched in the baseline, or the first that reads it. Ways through the graph are many, nodes
+        are few: each of the baseline is asked once."""
         kernel = self.asked.run.kernel_of.get(self._norms.get(node, node))
         if kernel is not None:
             return kernel
-        users = [user for user in self.asked.run.users[node] if user not in self.asked.run.saved]
-        return min((self._turn(user) for user in users), default=-1)
+        if node not in self._turns:
+            users = [user for user in self.asked.run.users[node] if user not in self.asked.run.saved]
+            self._turns[node] = min((self._turn(user) for user in users), default=-1)
+        return self._turns[node]
 
     def _redirect(self, reader: int, value: int, other: int) -> None:
         self.nodes.inputs[reader] = [other if given == value else given for given in self.nodes.inputs[reader]]

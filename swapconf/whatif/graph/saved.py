@@ -34,7 +34,7 @@ class Saved:
         ties, run = self.again.ties, self.asked.run
         moved = {self.nodes.inputs[node][0]: node for node in self.again.moves.out.values()}
         tuples = {saved: self._held(saved, moved) for saved in run.forward_tuples}
-        found = Captures(run, self.nodes, self._late).sort(tuples, moved)
+        found = Captures(run, self.nodes, self._late, self.again.moves.views.parted).sort(tuples, moved)
         for saved, held in found.items():
             self.nodes.inputs[saved] = [self._shown(saved, entry) for entry in held]
         self._count_again(found)
