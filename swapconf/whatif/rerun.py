@@ -108,14 +108,14 @@ def _runs_again(prepared: PlacedBaseline, strategy: Strategy, owns: Sequence[Own
         kept = [*kept, *casts_for_products(baseline)]
         flagged[kept] = False
     flagged[views_left_out(prepared.baseline, sites, actions)] = False
-    flagged |= communicated(baseline, sites, actions.comm | actions.alone)
+    flagged |= communicated(baseline, sites, actions.comm | actions.alone, actions.morphed)
     # what the model marks, runs again in the baseline, too, unless MindSpore has made one kernel of it and of others
     flagged &= ~(baseline.kernels.is_fused & actions.by_model[sites.of_node])
     flagged &= ~prepared.is_once
     staying = np.zeros(len(flagged), dtype=np.bool_)
     covering = covered(sites, actions.cell, actions.cells, actions.roots)
     if not strategy.recompute_options.get("mp_comm_recompute", True):
-        named = views_named(baseline, sites, actions) | communicated(baseline, sites, actions.comm)
+        named = views_named(baseline, sites, actions) | communicated(baseline, sites, actions.comm, actions.morphed)
         staying |= prepared.redistributed & (covering.root >= 0) & ~named
         if not strategy.lazy_inline:  # what is merged then, has no mark
             staying[list(prepared.merged_views)] = False
