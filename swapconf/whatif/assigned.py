@@ -29,6 +29,7 @@ from swapconf.whatif.sites import Sites
 from swapconf.whatif.unread import unread, viewed
 
 _OF_EXPERTS = frozenset({EXPERTS, ROUTER})
+_SCALING = "Muls"
 
 
 def assign(baseline: Baseline, network: Network) -> Sites:
@@ -232,7 +233,23 @@ class _Assigned:
                 continue
             self.of_moved[kernel] = site
             self.of_read[(self._reads.face == kernel) & kernels.backward[self._reads.kernel]] = site
+            self._scaled(kernel, paths[0])
         return shared
+
+    def _scaled(self, kernel: int, path: str) -> None:
+        """The view that a shared kernel reads in place of a product with 1, as in front of the tables of a rotary
+        embedding: with fused kernels (jit_level O1) MindSpore makes that a Reshape to the same shape, without a scope,
+        which bears the flags of the product and is copied to the host where a table runs again by itself (measured with
+        2.9.0: Qwen3 and Qwen3-MoE; looked for in arithmetic_simplify.cc of its graph kernels, which has no such rule).
+        """
+        layer = self._layer(kernel)
+        if layer is None:
+            return
+        scaling = [one.path for one in layer[1].by_path.values() if one.type == _SCALING and path in one.consumers]
+        faces = self._reads.face[self._baseline.rows_of(kernel)].tolist() if len(scaling) == 1 else ()
+        for face in faces:
+            if face >= 0 and self._baseline.views[face] and self._kernels.is_lost[face] and self.of_moved[face] < 0:
+                self.of_moved[face] = self._site(layer[0], scaling[0])
 
     def _cells_reading(self, shared: Collection[int]) -> list[str]:
         kernels, reads = self._kernels, self._reads
