@@ -56,6 +56,7 @@ def assign(baseline: Baseline, network: Network) -> Sites:
         shared=shared,
         unsaved=tuple(assigned.unsaved),
         named=tuple(assigned.named),
+        scaled=tuple(assigned.scaled.items()),
     )
 
 
@@ -71,6 +72,7 @@ class _Assigned:
         self._of_site: list[str] = []  # the path of each
         self.unsaved: list[tuple[int, tuple[str, str]]] = []
         self.named: list[tuple[int, int]] = []
+        self.scaled: dict[int, tuple[int, ...]] = {}
         self.of_node = np.full(len(self._kernels), -1, dtype=np.int64)
         self.of_moved = self.of_merged = self.of_node
         self.of_read = np.full(len(self._reads.block), -1, dtype=np.int64)
@@ -249,7 +251,8 @@ class _Assigned:
         faces = self._reads.face[self._baseline.rows_of(kernel)].tolist() if len(scaling) == 1 else ()
         for face in faces:
             if face >= 0 and self._baseline.views[face] and self._kernels.is_lost[face] and self.of_moved[face] < 0:
-                self.of_moved[face] = self._site(layer[0], scaling[0])
+                others = (name for name, template in self._templates.values() if scaling[0] in template.by_path)
+                self.scaled[face] = self._site(layer[0], scaling[0]), *(self._site(name, scaling[0]) for name in others)
 
     def _cells_reading(self, shared: Collection[int]) -> list[str]:
         kernels, reads = self._kernels, self._reads

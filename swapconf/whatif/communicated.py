@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from swapconf.models.cells import MATMUL
+from swapconf.decide.strategy import Strategy
+from swapconf.models.cells import BIAS, MATMUL, MORPHED, MORPHED_WITH_BIAS
 from swapconf.trace.columns import Flags, Ints
 from swapconf.upstream.primitives import RESHAPE
 from swapconf.whatif.baseline import Baseline
@@ -27,7 +28,7 @@ _PRODUCT = "MatMul"
 
 
 def communicated(baseline: Baseline, sites: Sites, asked: Flags, morphed: Flags) -> Flags:
-    """[kernels] ``asked``: [sites], and one more for none; ``morphed``: the same, products whose Morph is."""
+    """[kernels] ``asked``: [sites], and one more for none; ``morphed``: see `products_of_morphs`."""
     kernels, (reader, face) = baseline.kernels, baseline.edges
     if not (asked | morphed).any():
         return np.zeros(len(kernels), dtype=np.bool_)
@@ -46,6 +47,20 @@ def communicated(baseline: Baseline, sites: Sites, asked: Flags, morphed: Flags)
     found |= spread(face, reader, morphed[sites.of_node], among)
     found |= spread(reader, face, made, among) & ~in_reshape
     return np.asarray(found & (steps | spread(face, reader, found & steps, found)))
+
+
+def products_of_morphs(sites: Sites, strategy: Strategy) -> Flags:
+    """[sites], and one more for none: products of Linears of whose Morph that was asked for: of the one with a bias where
+    a Linear adds one, else of the one without."""
+    found = np.zeros(len(sites.names) + 1, dtype=np.bool_)
+    asked = ((entry.layer, path) for entry in strategy.layers for path, on in entry.plan.comm_recompute.items() if on)
+    for layer, path in asked:
+        cell, _, name = path.rpartition(".")
+        bias, row = layer.template.by_path.get(f"{cell}.{BIAS}"), sites.row_of.get((layer.name, f"{cell}.{MATMUL}"))
+        is_added = bias is not None and bias.executed is not False
+        if row is not None and name == (MORPHED_WITH_BIAS if is_added else MORPHED):
+            found[row] = True
+    return found
 
 
 def of_views_left_out(baseline: Baseline, sites: Sites, excluded: Flags) -> Flags:

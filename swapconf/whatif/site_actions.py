@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Set
 from dataclasses import dataclass
 
 import numpy as np
 
 from swapconf.decide.cover import runs_again_anyway
 from swapconf.decide.strategy import Keep, LayerStrategy, Recompute, Strategy
-from swapconf.models.cells import (
-    BIAS,
-    FIRST_LINEAR,
-    FIRST_VIEW,
-    MATMUL,
-    MLP_NORM,
-    MORPHED,
-    MORPHED_WITH_BIAS,
-    SELF_ATTENTION,
-)
+from swapconf.models.cells import FIRST_LINEAR, FIRST_VIEW, MLP_NORM, SELF_ATTENTION
 from swapconf.models.network import Operator
 from swapconf.trace.columns import Flags, Ints
 from swapconf.upstream.primitives import MAKE_SEVERAL, NORM, RESHAPE
@@ -43,7 +34,6 @@ class SiteActions:
         roots: By layer name, the operators whose recompute was asked for.
         comm: The recompute of its communication was asked for; ``beside``: of all for which it was, by layer name and
             path.
-        morphed: A product whose Linear is one primitive to parallelism (Morph), of which that was asked for.
         excluded: Its recompute is excluded; ``left_out``: all whose recompute is, by layer name and path.
         reshapes: A Reshape whose recompute was asked for by its own name; ``alone``: one that runs again by itself, and
             that the model does not mark: what parallelism makes of it is marked like it (StepReplaceOp; measured with
@@ -55,7 +45,6 @@ class SiteActions:
     by_model: Flags
     comm: Flags
     beside: frozenset[tuple[str, str]]
-    morphed: Flags
     excluded: Flags
     left_out: frozenset[tuple[str, str]]
     reshapes: Flags
@@ -103,7 +92,6 @@ def site_actions(sites: Sites, strategy: Strategy) -> SiteActions:
         again=again,
         comm=_among(asked.keys(), sites),
         beside=frozenset(asked),
-        morphed=_among(_products_of_morphs(asked), sites),
         excluded=_among(left, sites),
         left_out=frozenset(left),
         reshapes=_among(_reshapes_asked_for(strategy), sites),
@@ -145,17 +133,6 @@ def _asked_beside(strategy: Strategy) -> dict[tuple[str, str], LayerStrategy]:
         for path, on in entry.plan.comm_recompute.items()
         if on
     }
-
-
-def _products_of_morphs(asked: Mapping[tuple[str, str], LayerStrategy]) -> set[tuple[str, str]]:
-    """The products of Linears whose Morph is ``asked``: the one with a bias where it has one, else the one without."""
-    found: set[tuple[str, str]] = set()
-    for (layer, path), entry in asked.items():
-        cell, _, name = path.rpartition(".")
-        bias = entry.layer.template.by_path.get(f"{cell}.{BIAS}")
-        if name == (MORPHED_WITH_BIAS if bias is not None and bias.executed is not False else MORPHED):
-            found.add((layer, f"{cell}.{MATMUL}"))
-    return found
 
 
 def _is_marked(entry: LayerStrategy, path: str) -> bool:
