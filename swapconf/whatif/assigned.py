@@ -245,14 +245,15 @@ class _Assigned:
         2.9.0: Qwen3 and Qwen3-MoE; looked for in arithmetic_simplify.cc of its graph kernels, which has no such rule).
         """
         layer = self._layer(kernel)
-        if layer is None:
-            return
-        scaling = [one.path for one in layer[1].by_path.values() if one.type == _SCALING and path in one.consumers]
+        operators = layer[1].by_path.values() if layer is not None else ()
+        scaling = [one.path for one in operators if one.type == _SCALING and path in one.consumers]
         faces = self._reads.face[self._baseline.rows_of(kernel)].tolist() if len(scaling) == 1 else ()
         for face in faces:
             if face >= 0 and self._baseline.views[face] and self._kernels.is_lost[face] and self.of_moved[face] < 0:
                 others = (name for name, template in self._templates.values() if scaling[0] in template.by_path)
-                self.scaled[face] = self._site(layer[0], scaling[0]), *(self._site(name, scaling[0]) for name in others)
+                self.scaled[face] = tuple(
+                    self._site(name, scaling[0]) for name in (self._baseline.layer_of(kernel), *others)
+                )
 
     def _cells_reading(self, shared: Collection[int]) -> list[str]:
         kernels, reads = self._kernels, self._reads

@@ -50,8 +50,8 @@ def communicated(baseline: Baseline, sites: Sites, asked: Flags, morphed: Flags)
 
 
 def products_of_morphs(sites: Sites, strategy: Strategy) -> Flags:
-    """[sites], and one more for none: products of Linears of whose Morph that was asked for: of the one with a bias where
-    a Linear adds one, else of the one without."""
+    """[sites], and one more for none: products of Linears of whose Morph that was asked for, the one with a bias where
+    they add one, else the one without."""
     found = np.zeros(len(sites.names) + 1, dtype=np.bool_)
     asked = ((entry.layer, path) for entry in strategy.layers for path, on in entry.plan.comm_recompute.items() if on)
     for layer, path in asked:
