@@ -50,6 +50,11 @@ class FusedOperator:
     forward_unique: str = ""
 
     @property
+    def tensors(self) -> tuple[Argument, ...]:
+        """Operators and inputs of the kernel, in the order in which it takes them, each once."""
+        return tuple(dict.fromkeys(argument for argument in self.arguments if argument.kind is not Kind.CONSTANT))
+
+    @property
     def read(self) -> tuple[int, ...]:
         """Numbers of operators of the same kernel, each once."""
         return self._numbers(Kind.NODE)

@@ -14,6 +14,7 @@ from functools import cached_property
 
 from swapconf.trace.blocks import Block, Blocks
 from swapconf.trace.columns import FUSED
+from swapconf.trace.func_graph_text import Kind
 from swapconf.trace.fused_kernels import FusedKernel, FusedOperator
 from swapconf.trace.launch_graph import LaunchGraph
 from swapconf.trace.opened_graph import opened_graph
@@ -179,25 +180,26 @@ def _finer(task: Task, scale: int) -> Task:
 
 
 def _tasks(task: Task, kernel: FusedKernel, events: range, names: Iterable[str], scale: int) -> Iterator[Task]:
-    """What is handed out is the block of the kernel; what is not, one that is born with the operator."""
+    """What is handed out is the block of the kernel; what is not, one that is born with the operator. Each reads in its
+    own order, whether that comes from inside of the kernel or from outside: what is computed again may be fused with
+    more or less than what was computed first, and is to be told by what it reads."""
     made = list(events)
     for output, tensor in zip(reversed(kernel.outputs), reversed(task.outputs), strict=True):
         made[output] = tensor * scale
+    given = dict(enumerate(task.input_tensors))
     for event, name, operator, tensor in zip(events, names, kernel.operators, made, strict=True):
-        read = [kernel.operators[place].made for place in operator.read]
+        inputs, tensors = [], []
+        for kind, place, _ in operator.tensors:
+            is_inside = kind is Kind.NODE
+            inputs.append(made[place] if is_inside else task.inputs[place] * scale)
+            tensors.append(kernel.operators[place].made if is_inside else given.get(place))
         yield Task(
             event=event,
             name=name,
-            inputs=(
-                *(task.inputs[place] * scale for place in operator.given),
-                *(made[place] for place in operator.read),
-            ),
+            inputs=tuple(inputs),
             outputs=(tensor,),
             attributes=(*task.attributes, (PART, "")),
-            input_tensors=(
-                *(task.input_tensors[place] for place in operator.given if place < len(task.input_tensors)),
-                *(given for given in read if given is not None),
-            ),
+            input_tensors=tuple(shown for shown in tensors if shown is not None),
             output_tensors=() if operator.made is None else (operator.made,),
         )
 

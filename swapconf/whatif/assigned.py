@@ -29,6 +29,7 @@ from swapconf.whatif.sites import Sites
 from swapconf.whatif.unread import unread, viewed
 
 _OF_EXPERTS = frozenset({EXPERTS, ROUTER})
+_SCALING = "Muls"
 
 
 def assign(baseline: Baseline, network: Network) -> Sites:
@@ -55,6 +56,7 @@ def assign(baseline: Baseline, network: Network) -> Sites:
         shared=shared,
         unsaved=tuple(assigned.unsaved),
         named=tuple(assigned.named),
+        scaled=tuple(assigned.scaled.items()),
     )
 
 
@@ -70,6 +72,7 @@ class _Assigned:
         self._of_site: list[str] = []  # the path of each
         self.unsaved: list[tuple[int, tuple[str, str]]] = []
         self.named: list[tuple[int, int]] = []
+        self.scaled: dict[int, tuple[int, ...]] = {}
         self.of_node = np.full(len(self._kernels), -1, dtype=np.int64)
         self.of_moved = self.of_merged = self.of_node
         self.of_read = np.full(len(self._reads.block), -1, dtype=np.int64)
@@ -232,7 +235,25 @@ class _Assigned:
                 continue
             self.of_moved[kernel] = site
             self.of_read[(self._reads.face == kernel) & kernels.backward[self._reads.kernel]] = site
+            self._scaled(kernel, paths[0])
         return shared
+
+    def _scaled(self, kernel: int, path: str) -> None:
+        """The view that a shared kernel reads in place of a product with 1, as in front of the tables of a rotary
+        embedding: with fused kernels (jit_level O1) MindSpore makes that a Reshape to the same shape, without a scope,
+        which bears the flags of the product and is copied to the host where a table runs again by itself (measured with
+        2.9.0: Qwen3 and Qwen3-MoE; looked for in arithmetic_simplify.cc of its graph kernels, which has no such rule).
+        """
+        layer = self._layer(kernel)
+        operators = layer[1].by_path.values() if layer is not None else ()
+        scaling = [one.path for one in operators if one.type == _SCALING and path in one.consumers]
+        faces = self._reads.face[self._baseline.rows_of(kernel)].tolist() if len(scaling) == 1 else ()
+        for face in faces:
+            if face >= 0 and self._baseline.views[face] and self._kernels.is_lost[face] and self.of_moved[face] < 0:
+                others = (name for name, template in self._templates.values() if scaling[0] in template.by_path)
+                self.scaled[face] = tuple(
+                    self._site(name, scaling[0]) for name in (self._baseline.layer_of(kernel), *others)
+                )
 
     def _cells_reading(self, shared: Collection[int]) -> list[str]:
         kernels, reads = self._kernels, self._reads

@@ -3,15 +3,19 @@
 MindSpore marks a change of layout between two primitives where the one that reads the tensor, or else the one that
 makes it, carries ``recompute_comm_op`` (InsertRedistribution). In front of a Reshape the change is a part of that, and
 only the Reshape counts (StepReplaceOp). What is cast in between counts as its maker, a norm in front of a Linear, and
-the cast itself does not (measured: Qwen3 with sequence parallelism). Behind a Reshape it is a part of that as well, so
-the product of a Linear does not count for what it reads (measured: Qwen3, `linear_qkv.matmul`).
+the cast itself does not (measured: Qwen3 with sequence parallelism). To it a Linear of mcore is one primitive, a Morph
+with a layout of its own (``self_define_shard``; mindformers, ``tensor_parallel/layers.py``), so where that of the Morph
+is asked for, all counts that its product reads. Its function is put in its place later: behind the Reshape with which
+that begins, the product itself does not count (measured with 2.9.0 and 2.7.2: Qwen3, `linear_qkv.matmul`,
+`linear_fc1.matmul`, `linear_fc1.morphed_forward`).
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from swapconf.models.cells import MATMUL
+from swapconf.decide.strategy import Strategy
+from swapconf.models.cells import BIAS, MATMUL, MORPHED, MORPHED_WITH_BIAS
 from swapconf.trace.columns import Flags, Ints
 from swapconf.upstream.primitives import RESHAPE
 from swapconf.whatif.baseline import Baseline
@@ -23,10 +27,10 @@ from swapconf.whatif.sites import Sites
 _PRODUCT = "MatMul"
 
 
-def communicated(baseline: Baseline, sites: Sites, asked: Flags) -> Flags:
-    """[kernels] ``asked``: [sites], and one more for none."""
+def communicated(baseline: Baseline, sites: Sites, asked: Flags, morphed: Flags) -> Flags:
+    """[kernels] ``asked``: [sites], and one more for none; ``morphed``: see `products_of_morphs`."""
     kernels, (reader, face) = baseline.kernels, baseline.edges
-    if not asked.any():
+    if not (asked | morphed).any():
         return np.zeros(len(kernels), dtype=np.bool_)
     put_in = (sites.of_node < 0) & (kernels.passing >= 0) & ~kernels.backward
     steps = put_in & changes_layout(baseline, sites)
@@ -40,8 +44,23 @@ def communicated(baseline: Baseline, sites: Sites, asked: Flags) -> Flags:
     of_reshape[reader[views[face] & steps[reader]]] = True
     found = spread(face, reader, beside & ~products, among)
     found |= spread(face, reader, beside & products, among & ~of_reshape)
+    found |= spread(face, reader, morphed[sites.of_node], among)
     found |= spread(reader, face, made, among) & ~in_reshape
     return np.asarray(found & (steps | spread(face, reader, found & steps, found)))
+
+
+def products_of_morphs(sites: Sites, strategy: Strategy) -> Flags:
+    """[sites], and one more for none: products of Linears of whose Morph that was asked for, the one with a bias where
+    they add one, else the one without."""
+    found = np.zeros(len(sites.names) + 1, dtype=np.bool_)
+    asked = ((entry.layer, path) for entry in strategy.layers for path, on in entry.plan.comm_recompute.items() if on)
+    for layer, path in asked:
+        cell, _, name = path.rpartition(".")
+        bias, row = layer.template.by_path.get(f"{cell}.{BIAS}"), sites.row_of.get((layer.name, f"{cell}.{MATMUL}"))
+        is_added = bias is not None and bias.executed is not False
+        if row is not None and name == (MORPHED_WITH_BIAS if is_added else MORPHED):
+            found[row] = True
+    return found
 
 
 def of_views_left_out(baseline: Baseline, sites: Sites, excluded: Flags) -> Flags:

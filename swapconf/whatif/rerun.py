@@ -13,7 +13,13 @@ from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.casts_for_products import casts_for_products
 from swapconf.whatif.cell_outputs import cell_outputs, read_by_others
 from swapconf.whatif.cell_primitives import path_among
-from swapconf.whatif.communicated import communicated, gathered_once, of_views_left_out, views_left_out
+from swapconf.whatif.communicated import (
+    communicated,
+    gathered_once,
+    of_views_left_out,
+    products_of_morphs,
+    views_left_out,
+)
 from swapconf.whatif.laid_out import SUM
 from swapconf.whatif.lazy_inline import barred
 from swapconf.whatif.loss import head_first
@@ -108,14 +114,15 @@ def _runs_again(prepared: PlacedBaseline, strategy: Strategy, owns: Sequence[Own
         kept = [*kept, *casts_for_products(baseline)]
         flagged[kept] = False
     flagged[views_left_out(prepared.baseline, sites, actions)] = False
-    flagged |= communicated(baseline, sites, actions.comm | actions.alone)
+    morphed = products_of_morphs(sites, strategy)
+    flagged |= communicated(baseline, sites, actions.comm | actions.alone, morphed)
     # what the model marks, runs again in the baseline, too, unless MindSpore has made one kernel of it and of others
     flagged &= ~(baseline.kernels.is_fused & actions.by_model[sites.of_node])
     flagged &= ~prepared.is_once
     staying = np.zeros(len(flagged), dtype=np.bool_)
     covering = covered(sites, actions.cell, actions.cells, actions.roots)
     if not strategy.recompute_options.get("mp_comm_recompute", True):
-        named = views_named(baseline, sites, actions) | communicated(baseline, sites, actions.comm)
+        named = views_named(baseline, sites, actions) | communicated(baseline, sites, actions.comm, morphed)
         staying |= prepared.redistributed & (covering.root >= 0) & ~named
         if not strategy.lazy_inline:  # what is merged then, has no mark
             staying[list(prepared.merged_views)] = False

@@ -251,12 +251,15 @@ def _read_for_a_type(baseline: Baseline, alone: Flags) -> Flags:
 def _redistributed(baseline: Baseline, sites: Sites, actions: SiteActions) -> Flags:
     """[kernels] what changes its layout in front of a view, where the communication of that is to run again: MindSpore
     marks that of the change, and finds out later than what to copy that nothing needs it (measured with 2.9.0: the
-    product in front of a Reshape of GLM)."""
+    product in front of a Reshape of GLM). The sum over ranks behind a product is none: it takes from the product that
+    it must not run again, and never that it must (SetAllReduceRecomputeFlag in step_parallel.cc; measured with 2.9.0
+    and 2.7.2: `attention.wo.reshape` and `feed_forward.w2.reshape` of Llama, `mlp.dense_4h_to_h.reshape` of GLM)."""
     found = np.zeros(len(baseline.kernels), dtype=np.bool_)
+    changes = (baseline.kernels.stream != 0) & (baseline.kernels.primitives != _SUMMED)
     for view in np.flatnonzero(baseline.views & actions.comm[sites.of_node]).tolist():
         node, is_sent = int(baseline.below[view]), False
         while node >= 0 and sites.of_node[node] < 0 and not baseline.views[node]:
-            is_sent |= bool(baseline.kernels.stream[node])
+            is_sent |= bool(changes[node])
             node = max(baseline.reads.face[baseline.rows_of(node)].tolist(), default=-1)
         if is_sent and node >= 0 and sites.of_node[node] >= 0:
             found[node] = not baseline.is_read_again[node]

@@ -28,7 +28,8 @@ class Sites:
     paths of the primitives that each is in all of them, that of the cell which it is named after first. ``home``:
     [kernels] the cell of the site of each, else that of the baseline. ``unsaved``: kernels of views that are no site,
     as nothing saves them, with the layer name and path of the primitive. ``named``: kernels of views that are the site
-    in front, with the site that they are named after.
+    in front, with the site that they are named after. ``scaled``: views in place of a product with 1 that all layers
+    share, with the site whose swap moves them, and those of all layers.
     """
 
     names: tuple[tuple[str, str], ...]
@@ -44,11 +45,18 @@ class Sites:
     home: tuple[str, ...] | None = None
     unsaved: tuple[tuple[int, tuple[str, str]], ...] = ()
     named: tuple[tuple[int, int], ...] = ()
+    scaled: tuple[tuple[int, tuple[int, ...]], ...] = ()
 
     def under(self, baseline: Baseline, again: Flags) -> Sites:
         """``again``: [sites], and one more for none. A view that MindSpore has merged with another one in front runs
         again as the one that it is named after, whatever is decided for that in front (measured with MindSpore 2.9.0:
-        the Reshape of ``attention.wo``, legacy Llama)."""
+        the Reshape of ``attention.wo``, legacy Llama). What is ``scaled`` moves only where no layer scales it again:
+        one that does reads what the view shows."""
+        moved = {face: sites[0] for face, sites in self.scaled if not again[list(sites)].any()}
+        if moved:
+            of_moved = self.of_moved.copy()
+            of_moved[list(moved)] = list(moved.values())
+            return replace(self, of_moved=of_moved, scaled=()).under(baseline, again)
         turned = [(node, site) for node, site in self.named if again[site] and not again[self.of_node[node]]]
         if not turned:
             return self

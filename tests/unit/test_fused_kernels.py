@@ -76,6 +76,24 @@ def test_opened_it_is_the_same_run_in_operators(name: str) -> None:
     assert events.issuperset(user for block in inside.blocks for user in block.users)
 
 
+def test_an_operator_reads_in_its_own_order() -> None:
+    """Else the product of a cast inside of the kernel and of a cosine from outside was another one than that of the
+    forward pass, whose cast is no part of its kernel, and was not recomputed (TeleChat3-MoE, whole layers)."""
+    trace = packed(TRACES / "fused_in_order" / "qwen3")
+    inside = {task.event: task for task in trace.opened.trace.tasks}
+    crossed = 0
+    for task in fused_launches(trace):
+        if not set(task.inputs).isdisjoint(task.outputs):
+            continue  # what is written in place is inside of the kernel, and outside
+        given = {tensor * trace.opened.scale for tensor in task.inputs}
+        operators = trace.fused_kernels[task.name].operators
+        for event, operator in zip(trace.opened.parts[task.event], operators, strict=True):
+            read = [argument.kind is Kind.PARAMETER for argument in operator.tensors]
+            assert [tensor in given for tensor in inside[event].inputs] == read
+            crossed += read[:2] == [False, True]
+    assert crossed
+
+
 def test_each_operator_of_a_recomputed_layer_is_known() -> None:
     """Without what is inside, it was 50 and 50, and none of these three."""
     found = observed(trace_of(AGAIN), 3)
