@@ -11,7 +11,7 @@ import numpy as np
 from swapconf.models.cells import EXPERTS, ROUTER
 from swapconf.models.network import Network
 from swapconf.trace.columns import Flags
-from swapconf.upstream.primitives import VIEWS
+from swapconf.upstream.primitives import CAST, VIEWS
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.cell_primitives import CellPrimitives, path_among
 from swapconf.whatif.refined import refined, transpose_of
@@ -29,6 +29,7 @@ from swapconf.whatif.sites import Sites
 from swapconf.whatif.unread import unread, viewed
 
 _OF_EXPERTS = frozenset({EXPERTS, ROUTER})
+_SUM = "ReduceSum"
 
 
 def assign(baseline: Baseline, network: Network) -> Sites:
@@ -110,7 +111,7 @@ class _Assigned:
                 self.of_node[node] = self._site(layer[0], path)
                 found[node], below[node] = path, path.rpartition(".")[0]
         self.of_node[of_strangers(baseline, is_known) | like_misnamed(baseline, self._readers)] = -1
-        self.of_node[self._dispatching()] = -1
+        self.of_node[self._dispatching() | self._cut_off()] = -1
         self.of_moved = self.of_node.copy()
 
     def _called(self, node: int, layer: CellPrimitives) -> str | None:
@@ -135,6 +136,16 @@ class _Assigned:
         for node in np.flatnonzero(casts).tolist():
             casts[node] = self._is_dispatch(node, self._of_site[self.of_node[node]])
         return np.asarray(casts)
+
+    def _cut_off(self) -> Flags:
+        """[kernels] casts that are no operators: those around a sum in a fused kernel, which is computed in Float32
+        (``convert_bfloat16``, ``raise_reduction_precision`` of graph_fusion), are put in when operators have long been
+        marked; a kernel ends with the sum (``graph_kernel_splitter``), so that the cast behind it stands alone."""
+        kernels, (reader, face) = self._kernels, self._baseline.edges
+        sums = kernels.is_fused & (kernels.primitives == _SUM)
+        found = np.zeros(len(kernels), dtype=np.bool_)
+        found[reader[sums[face]]] = True
+        return np.asarray(found & kernels.is_lost & ~kernels.is_fused & (kernels.primitives == CAST))
 
     def _is_dispatch(self, node: int, path: str) -> bool:
         is_cast = bool(self._kernels.is_lost[node]) and self._kernels.primitive[node] == "Cast"

@@ -154,6 +154,18 @@ def test_what_a_reader_waits_for_parts_the_kernel_of_both() -> None:
     assert now.count(MOVE) == 112
 
 
+def test_a_cast_that_fusion_puts_behind_a_sum_is_no_operator() -> None:
+    """It rounds what is summed of the experts; no strategy marks it, whatever casts the layer has besides."""
+    baseline = graphed(TRACES / "fused_in_order/deepseek_v3")
+    kernels, sites = baseline.prepared.baseline.kernels, baseline.prepared.sites
+    behind, read = baseline.prepared.baseline.edges
+    rounds = (kernels.primitives == "Cast") & ~kernels.is_fused & kernels.is_lost
+    sums = kernels.is_fused & (kernels.primitives == "ReduceSum") & (kernels.passing >= 0)
+    found = behind[rounds[behind] & sums[read]]
+    assert len(found)
+    assert (sites.of_node[found] == -1).all()
+
+
 def test_what_is_handed_on_inside_a_fused_kernel_takes_no_memory() -> None:
     """What runs again, and is joined with its reader, takes none, although it does in the forward pass."""
     run, _ = json.loads((TRACES / "fused_in_order/qwen3/strategies.json").read_text())
