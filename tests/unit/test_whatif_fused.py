@@ -19,7 +19,7 @@ import pytest
 
 from swapconf.trace.launch_graph import NO_NODE
 from swapconf.trace.launch_order import launched, reproduces
-from swapconf.upstream.primitives import VIEWS
+from swapconf.upstream.primitives import CAST, VIEWS
 from swapconf.whatif.graph.asked import Asked
 from swapconf.whatif.graph.memory import lives
 from swapconf.whatif.graph.nodes import MOVE
@@ -152,6 +152,23 @@ def test_what_a_reader_waits_for_parts_the_kernel_of_both() -> None:
     assert (before.count("Mul+SiLU"), before.count("SiLU")) == (4, 0)
     assert (now.count("Mul+SiLU"), now.count("SiLU")) == (2, 2)
     assert now.count(MOVE) == 112
+
+
+def test_what_no_gradient_reads_any_more_is_fused_with_what_reads_it() -> None:
+    """The denominator of the scores of experts whose network runs again: in the forward pass with each of both
+    divisions, in two layers and two micro-batches. No kernel goes on behind a sum, but for casts."""
+    folder = TRACES / "fused_in_order/deepseek_v3"
+    baseline, run = graphed(folder).run, json.loads((folder / "strategies.json").read_text())[2]
+    assert baseline is not None
+    graph = asked_of(folder, run)
+    before, now = told(unchanged(baseline)), told(graph)
+    for product in ("Div+Mul", "Div+ReduceSum"):
+        assert (before.count(product), now.count(product)) == (4, 0)
+        assert (before.count(f"AddExt+{product}"), now.count(f"AddExt+{product}")) == (0, 4)
+    sums = {node for node, primitive in enumerate(graph.nodes.primitive) if primitive in {"ReduceSum", "SumExt"}}
+    for nodes in operators(graph):
+        going_on = (node for node in nodes if graph.nodes.primitive[node] != CAST)
+        assert sums.intersection(nodes).isdisjoint(given for node in going_on for given in graph.nodes.inputs[node])
 
 
 def test_a_cast_that_fusion_puts_behind_a_sum_is_no_operator() -> None:
