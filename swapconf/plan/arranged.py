@@ -13,7 +13,7 @@ from itertools import permutations
 from typing import TypeAlias
 
 from swapconf.plan.judge import Judge
-from swapconf.plan.modes import Mode, Plan, entries
+from swapconf.plan.modes import Atom, Mode, Plan, entries
 
 _Counts: TypeAlias = "tuple[tuple[int, ...], ...]"  # by stage and mode, how many layers
 _STRIDES = (2, 3, 4)
@@ -53,17 +53,7 @@ def nearby(judge: Judge, plan: Plan) -> Iterator[Plan]:
     if any(atom.prefetch >= judge.warned_prefetch for atom in entries(plan)):
         yield from _returned_later(judge, plan)
     for atom in entries(plan):
-        for backwards in (False, True):
-            chosen = [mode - {atom} for mode in plan]
-            for layers in judge.stages:
-                count = sum(atom in plan[index] for index in layers)
-                for index in layers[len(layers) - count :] if backwards else layers[:count]:
-                    chosen[index] |= {atom}
-            yield judge.fitted(chosen)
-        mine = [index for index, mode in enumerate(plan) if atom in mode]
-        hull = range(mine[0], mine[-1] + 1)
-        yield judge.fitted(mode | {atom} if index in hull else mode for index, mode in enumerate(plan))
-        yield tuple(mode - {atom} for mode in plan)
+        yield from _one_entry(judge, plan, atom)
     for layers in judge.stages:
         for place, index in enumerate(layers):
             for other in layers[place + 1 :]:
@@ -72,6 +62,20 @@ def nearby(judge: Judge, plan: Plan) -> Iterator[Plan]:
             for neighbour in layers[max(place - 1, 0) : place + 2]:
                 if plan[index] != plan[neighbour]:
                     yield judge.fitted(_changed(plan, {index: plan[neighbour]}))
+
+
+def _one_entry(judge: Judge, plan: Plan, atom: Atom) -> Iterator[Plan]:
+    for backwards in (False, True):
+        chosen = [mode - {atom} for mode in plan]
+        for layers in judge.stages:
+            count = sum(atom in plan[index] for index in layers)
+            for index in layers[len(layers) - count :] if backwards else layers[:count]:
+                chosen[index] |= {atom}
+        yield judge.fitted(chosen)
+    mine = [index for index, mode in enumerate(plan) if atom in mode]
+    hull = range(mine[0], mine[-1] + 1)
+    yield judge.fitted(mode | {atom} if index in hull else mode for index, mode in enumerate(plan))
+    yield tuple(mode - {atom} for mode in plan)
 
 
 def _returned_later(judge: Judge, plan: Plan) -> Iterator[Plan]:

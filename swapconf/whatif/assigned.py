@@ -16,6 +16,7 @@ from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.cell_primitives import CellPrimitives, path_among
 from swapconf.whatif.refined import refined, transpose_of
 from swapconf.whatif.served import (
+    casts_behind_sums,
     cell_of,
     like_misnamed,
     near,
@@ -113,7 +114,7 @@ class _Assigned:
                 self.of_node[node] = self._site(layer[0], path)
                 found[node], below[node] = path, path.rpartition(".")[0]
         self.of_node[of_strangers(baseline, is_known) | like_misnamed(baseline, self._readers)] = -1
-        self.of_node[self._dispatching()] = -1
+        self.of_node[self._dispatching() | casts_behind_sums(self._baseline)] = -1
         self.of_moved = self.of_node.copy()
 
     def _called(self, node: int, layer: CellPrimitives) -> str | None:

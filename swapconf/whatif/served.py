@@ -9,9 +9,11 @@ import numpy as np
 
 from swapconf.memory.trace_lifetimes import scope_of_layer
 from swapconf.trace.columns import Flags, Ints
-from swapconf.upstream.primitives import NORM
+from swapconf.upstream.primitives import CAST, NORM
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.laid_out import ADD_AND_NORM, DISPATCH, SUM
+
+_SUM = "ReduceSum"
 
 
 def near(baseline: Baseline, node: int, readers: Set[tuple[str, str]], known: Mapping[int, str]) -> Iterator[str]:
@@ -157,3 +159,14 @@ def _of_lost_views(baseline: Baseline, of_node: Ints, names: Sequence[tuple[str,
         for view in views
         if kernels.cell[view] == kernels.cell[int(below[view])]
     }
+
+
+def casts_behind_sums(baseline: Baseline) -> Flags:
+    """[kernels] casts that are no operators: those around a sum in a fused kernel, which is computed in Float32
+    (``convert_bfloat16``, ``raise_reduction_precision`` of graph_fusion), are put in when operators have long been
+    marked; a kernel ends with the sum (``graph_kernel_splitter``), so that the cast behind it stands alone."""
+    kernels, (reader, face) = baseline.kernels, baseline.edges
+    sums = kernels.is_fused & (kernels.primitives == _SUM)
+    found = np.zeros(len(kernels), dtype=np.bool_)
+    found[reader[sums[face]]] = True
+    return np.asarray(found & kernels.is_lost & ~kernels.is_fused & (kernels.primitives == CAST))

@@ -20,7 +20,7 @@ import pytest
 
 from swapconf.trace.launch_graph import NO_NODE
 from swapconf.trace.launch_order import launched, reproduces
-from swapconf.upstream.primitives import VIEWS
+from swapconf.upstream.primitives import CAST, VIEWS
 from swapconf.whatif.graph.asked import Asked
 from swapconf.whatif.graph.memory import lives
 from swapconf.whatif.graph.nodes import MOVE
@@ -154,6 +154,35 @@ def test_what_a_reader_waits_for_parts_the_kernel_of_both() -> None:
     assert (before.count("Mul+SiLU"), before.count("SiLU")) == (4, 0)
     assert (now.count("Mul+SiLU"), now.count("SiLU")) == (2, 2)
     assert now.count(MOVE) == 112
+
+
+def test_what_no_gradient_reads_any_more_is_fused_with_what_reads_it() -> None:
+    """The denominator of the scores of experts whose network runs again: in the forward pass with each of both
+    divisions, in two layers and two micro-batches. No kernel goes on behind a sum, but for casts."""
+    folder = TRACES / "fused_in_order/deepseek_v3"
+    baseline, run = graphed(folder).run, json.loads((folder / "strategies.json").read_text())[2]
+    assert baseline is not None
+    graph = asked_of(folder, run)
+    before, now = told(unchanged(baseline)), told(graph)
+    for product in ("Div+Mul", "Div+ReduceSum"):
+        assert (before.count(product), now.count(product)) == (4, 0)
+        assert (before.count(f"AddExt+{product}"), now.count(f"AddExt+{product}")) == (0, 4)
+    sums = {node for node, primitive in enumerate(graph.nodes.primitive) if primitive in {"ReduceSum", "SumExt"}}
+    for nodes in operators(graph):
+        going_on = (node for node in nodes if graph.nodes.primitive[node] != CAST)
+        assert sums.intersection(nodes).isdisjoint(given for node in going_on for given in graph.nodes.inputs[node])
+
+
+def test_a_cast_that_fusion_puts_behind_a_sum_is_no_operator() -> None:
+    """It rounds what is summed of the experts; no strategy marks it, whatever casts the layer has besides."""
+    baseline = graphed(TRACES / "fused_in_order/deepseek_v3")
+    kernels, sites = baseline.prepared.baseline.kernels, baseline.prepared.sites
+    behind, read = baseline.prepared.baseline.edges
+    rounds = (kernels.primitives == "Cast") & ~kernels.is_fused & kernels.is_lost
+    sums = kernels.is_fused & (kernels.primitives == "ReduceSum") & (kernels.passing >= 0)
+    found = behind[rounds[behind] & sums[read]]
+    assert len(found)
+    assert (sites.of_node[found] == -1).all()
 
 
 def test_what_is_handed_on_inside_a_fused_kernel_takes_no_memory() -> None:
