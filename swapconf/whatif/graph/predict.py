@@ -16,7 +16,6 @@ from swapconf.decide.strategy import Strategy
 from swapconf.memory.trace_lifetimes import layer_of, scope_of_layer
 from swapconf.trace.columns import Ints
 from swapconf.trace.launch_graph import NO_NODE, LaunchGraph
-from swapconf.trace.launch_order import GraphCycle
 from swapconf.trace.lifetimes import CATEGORIES, NEVER, TICKS, Category, Lifetimes
 from swapconf.upstream.launch_orders import Order
 from swapconf.upstream.primitives import VIEWS
@@ -24,6 +23,7 @@ from swapconf.whatif.bound import safe_peak_bytes
 from swapconf.whatif.graph.asked import Asked
 from swapconf.whatif.graph.memory import SEND, Hold, Lives, Made, lives, whole_bytes
 from swapconf.whatif.graph.moves import ADD
+from swapconf.whatif.graph.prefetch import CopyCycle
 from swapconf.whatif.graph.run_graph import RunGraph
 from swapconf.whatif.graph.slices import GATHER
 from swapconf.whatif.graph.strategy_graph import StrategyGraph, strategy_graph, unchanged
@@ -89,9 +89,9 @@ class GraphedBaseline:
         try:
             graph = strategy_graph(Asked(prepared=self.prepared, run=self.run, plan=plan))
             lived = lives(graph, self._held)
-        except GraphCycle:
+        except CopyCycle:
             return replace(prediction(self.prepared, plan), is_circular=True)
-        except ValueError:  # operators of a fused kernel in a circle: it is cut otherwise
+        except ValueError:  # what is predicted is no graph
             return prediction(self.prepared, plan)
         return _Predicted(prepared=self.prepared, graph=graph, lived=lived, windows=plan.windows).prediction()
 

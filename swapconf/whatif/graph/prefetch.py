@@ -15,9 +15,14 @@ from typing import NamedTuple
 from swapconf.trace.columns import Ints
 from swapconf.trace.contracted import contracted
 from swapconf.trace.launch_graph import DEPEND, ITEM, LOAD, NO_NODE, TUPLE
-from swapconf.trace.launch_order import launched, turns
+from swapconf.trace.launch_order import GraphCycle, launched, turns
 from swapconf.whatif.graph.nodes import MOVE, Nodes
 from swapconf.whatif.graph.run_graph import RunGraph
+
+
+class CopyCycle(GraphCycle):
+    """A copy back would wait for a kernel that waits for it: MindSpore stops ("Graph cycle exists")."""
+
 
 _SCALE = "Reciprocal"  # of the gradients
 
@@ -30,14 +35,25 @@ class _Tie(NamedTuple):
 
 def launched_with_copies(nodes: Nodes, run: RunGraph, prefetch: Ints, back: Mapping[int, int]) -> list[int]:
     """The order of the kernels when prefetches are tied. ``back``: by node of a copy to the device its window. Raises
-    ValueError where nodes go in a circle."""
+    ValueError where nodes go in a circle, CopyCycle where they do not without the ties of prefetches."""
     if not nodes.is_fused:
         prefetched(nodes, run, prefetch, back)
-        return launched(nodes.frozen())
+        return _launched(nodes, back)
     found = contracted(nodes.frozen())
     launches = Nodes(found.graph)
-    prefetched(launches, run, prefetch, {found.node_of[node]: window for node, window in back.items()})
-    return found.opened(launched(launches.frozen()))
+    copies = {found.node_of[node]: window for node, window in back.items()}
+    prefetched(launches, run, prefetch, copies)
+    return found.opened(_launched(launches, copies))
+
+
+def _launched(tied: Nodes, back: Mapping[int, int]) -> list[int]:
+    """Where there are copies, the nodes were in order before these were tied."""
+    try:
+        return launched(tied.frozen())
+    except GraphCycle as error:
+        if not back:
+            raise
+        raise CopyCycle(str(error)) from error
 
 
 def prefetched(nodes: Nodes, run: RunGraph, prefetch: Ints, back: Mapping[int, int]) -> None:
