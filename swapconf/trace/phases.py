@@ -116,12 +116,13 @@ def _turning(tasks: Sequence[Task], named: Sequence[Phase | None], users: Users)
 
 
 def of_layers(tasks: Iterable[Task]) -> set[int]:
-    """Events of what stands in layers, or reads what they made, through others or at once. What one writes in place, as
-    an optimizer the parameters, it has not made."""
+    """Events of what stands in layers, or reads what they made, those of other stages, too, through others or at once.
+    What one writes in place, as an optimizer the parameters, it has not made."""
     found: set[int] = set()
     made: set[int] = set()
     for task in tasks:
-        if in_layer(task.scope) is not None or not made.isdisjoint(task.inputs):
+        is_of_layer = in_layer(task.scope) is not None or task.primitive in POINT_TO_POINT
+        if is_of_layer or not made.isdisjoint(task.inputs):
             found.add(task.event)
             made |= set(task.outputs).difference(task.inputs)
     return found

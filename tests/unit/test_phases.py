@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 from swapconf.dryrun.effect.effect import observed
-from swapconf.trace.phases import Phase, _phases, _turning, _without_a_name, step_phases
+from swapconf.trace.phases import Phase, _phases, _turning, _without_a_name, of_layers, step_phases
 from swapconf.trace.trace import Task, Trace
 from swapconf.upstream.scopes import GRADIENTS, in_layer
 from tests.helpers import TRACES, packed
@@ -112,3 +113,15 @@ def test_the_sum_of_losses_does_not_turn_the_layers_around() -> None:
     late = [task.event == 6 for task in steps]
     found = _phases(steps, named, [False] * len(steps), late, turning)
     assert found == (forward, forward, forward, backward, forward, Phase.RECOMPUTED, backward)
+
+
+def test_a_gradient_of_a_layer_of_the_next_stage_is_of_layers_and_one_of_nothing_is_not() -> None:
+    """What the first stage receives is made by no task of its trace."""
+    received, beside = f"{GRADIENTS}Default/Grad_Send", f"{GRADIENTS}Default/Grad_Mul"
+    steps = [
+        replace(made(1, f"{received}/Receive", 0), primitive="Receive"),
+        made(2, f"{GRADIENTS}Default/Grad_Reshape/Reshape", 1),
+        made(3, f"{beside}/Zeros", 0),
+        made(4, f"{beside}/Mul", 3),
+    ]
+    assert of_layers(steps) == {1, 2}
