@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
 
@@ -119,7 +118,7 @@ def test_a_gradient_of_a_layer_of_the_next_stage_is_of_layers_and_one_of_nothing
     """What the first stage receives is made by no task of its trace."""
     received, beside = f"{GRADIENTS}Default/Grad_Send", f"{GRADIENTS}Default/Grad_Mul"
     steps = [
-        replace(made(1, f"{received}/Receive", 0), primitive="Receive"),
+        made(1, f"{received}/Receive", 0),
         made(2, f"{GRADIENTS}Default/Grad_Reshape/Reshape", 1),
         made(3, f"{beside}/Zeros", 0),
         made(4, f"{beside}/Mul", 3),
