@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from swapconf.config.config import Config
@@ -106,7 +107,7 @@ class Judge:
         keep = uniform(KEEP, network)
         self._ratio = [pool / used for pool, used in zip(self.pool_bytes(keep), self.used_bytes(keep), strict=True)]
 
-    @property
+    @cached_property
     def warned_prefetch(self) -> int:
         """From which on `check` warns of a ``backward_prefetch``."""
         return int(self.evaluator.versions.fact("prefetch_worse_from").value)

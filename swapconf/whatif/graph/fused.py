@@ -18,6 +18,7 @@ from collections.abc import Mapping
 from functools import cached_property
 
 from swapconf.trace.launch_graph import NO_NODE
+from swapconf.trace.launch_order import postorder
 from swapconf.upstream.primitives import CAST
 from swapconf.whatif.graph.func_graphs import chosen
 from swapconf.whatif.graph.nodes import Nodes
@@ -122,16 +123,11 @@ class _Fusing:
     @cached_property
     def _readers(self) -> list[list[int]]:
         """[nodes] who reads each, as far as the end of the graph needs them."""
-        inputs = self._nodes.inputs
+        inputs = [[given for given in read if given != NO_NODE] for read in self._nodes.inputs]
         found: list[list[int]] = [[] for _ in inputs]
-        near, seen = [self._nodes.end], {self._nodes.end}
-        while near:
-            node = near.pop()
-            for given in (one for one in inputs[node] if one != NO_NODE):
+        for node in postorder(self._nodes.end, inputs.__getitem__):
+            for given in inputs[node]:
                 found[given].append(node)
-                if given not in seen:
-                    seen.add(given)
-                    near.append(given)
         return found
 
     def _was_handed_out(self, node: int) -> bool:

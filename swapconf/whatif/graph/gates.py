@@ -251,10 +251,10 @@ class Gates:
             for one in (run.graph.inputs[given] if self._is_packed(given) else (given,))
             if one != NO_NODE
         ]
+        gradient = run.graph.primitive[run.node_of[kernel]]
         for one in given:
             is_one = is_gradient(run, one) and not self._is_of_left_out(one)
-            is_left = self._is_left_by_norm(one) or self._is_left(one, run.graph.primitive[run.node_of[kernel]])
-            found += [one] if is_one or is_left else []
+            found += [one] if is_one or self._is_left(one, gradient) else []
         return found or self._beside_what_it_shows(kernel)
 
     def _beside_what_it_shows(self, kernel: int) -> list[int]:
@@ -280,20 +280,14 @@ class Gates:
         forward = asked.run.forward_of.get(kernel, -1)
         return forward >= 0 and asked.is_excluded(forward)
 
-    def _is_left(self, node: int, gradient: str) -> bool:
-        """One of the outputs of the primitive whose gradient that is."""
-        return f"{self._left_by(node)[0]}Grad" == gradient
-
     def _is_packed(self, node: int) -> bool:
         return self.asked.run.graph.primitive[node] == TUPLE and node not in self.asked.run.saved
 
-    def _is_left_by_norm(self, node: int) -> bool:
-        primitive, item = self._left_by(node)
-        return item > 0 and "Norm" in primitive
-
-    def _left_by(self, node: int) -> tuple[str, int]:
-        """(primitive, which of its outputs) of the forward pass, "" where no barrier stands in front of it."""
+    def _is_left(self, node: int, gradient: str) -> bool:
+        """One of the outputs of the primitive whose gradient that is, or of a norm beside its result, also where that
+        is fused with an Add; not where no barrier stands in front of it."""
         run = self.asked.run
         barrier, value, _ = run.through_barrier(node)
         source, item = run.source(value) if barrier != NO_NODE else (NO_NODE, 0)
-        return (run.graph.primitive[source], item) if source != NO_NODE else ("", 0)
+        primitive = run.graph.primitive[source] if source != NO_NODE else ""
+        return f"{primitive}Grad" == gradient or (item > 0 and "Norm" in primitive)

@@ -19,12 +19,11 @@ from swapconf.trace.launch_order import GraphCycle, launched, turns
 from swapconf.whatif.graph.nodes import MOVE, Nodes
 from swapconf.whatif.graph.run_graph import RunGraph
 
+_SCALE = "Reciprocal"  # of the gradients
+
 
 class CopyCycle(GraphCycle):
     """A copy back would wait for a kernel that waits for it: MindSpore stops ("Graph cycle exists")."""
-
-
-_SCALE = "Reciprocal"  # of the gradients
 
 
 class _Tie(NamedTuple):
