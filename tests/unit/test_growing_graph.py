@@ -13,7 +13,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from swapconf.dryrun.growing.graph import grown_graph
+from swapconf.dryrun.growing.graph import _check_layers, grown_graph
 from swapconf.dryrun.growing.graph_periods import Kernels
 from swapconf.dryrun.growing.graph_rules import _Walk, learn
 from swapconf.dryrun.growing.layers import Numbering, layer_in
@@ -21,7 +21,7 @@ from swapconf.dryrun.growing.numbers import Labelled, Rows, numbered
 from swapconf.dryrun.growing.reason import CannotGrow
 from swapconf.dryrun.growing.whole import Run, Whole, whole, with_graph
 from swapconf.trace.fused_kernels import FusedKernel
-from swapconf.trace.launch_graph import NO_NODE, LaunchGraph
+from swapconf.trace.launch_graph import NO_NODE, TUPLE, LaunchGraph
 from swapconf.trace.launch_order import launched, reproduces
 from tests.helpers import TRACES, packed
 from tests.unit.toy_graph import toy_graph
@@ -91,6 +91,67 @@ def test_a_graph_in_which_a_node_of_a_layer_reads_something_else_is_refused(seed
     spoiled = replace(big, inputs=(*big.inputs[:node], tuple(inputs), *big.inputs[node + 1 :]))
     with pytest.raises(CannotGrow):
         grown(small, spoiled, 6, 2)
+
+
+def captured_otherwise(graph: LaunchGraph, seed: int, first: int = 2) -> LaunchGraph:
+    """Tuples have their values in another order, but for the ``first`` ones."""
+    inputs, item, chance = list(graph.inputs), graph.item.copy(), random.Random(seed)
+    for node, primitive in enumerate(graph.primitive):
+        if primitive == TUPLE:
+            rest = list(inputs[node][first:])
+            chance.shuffle(rest)
+            inputs[node] = (*inputs[node][:first], *rest)
+    for node, given in enumerate(graph.inputs):
+        if item[node] >= 0:
+            item[node] = inputs[given[0]].index(graph.inputs[given[0]][item[node]])
+    return replace(graph, inputs=tuple(inputs), item=item)
+
+
+def taken(graph: LaunchGraph) -> list[str]:
+    """What each node takes out of a tuple."""
+    every = names(graph)
+    return [
+        every[graph.inputs[given[0]][item]]
+        for given, item in zip(graph.inputs, graph.item.tolist(), strict=True)
+        if item >= 0
+    ]
+
+
+@pytest.mark.parametrize("micro_batches", [1, 2])
+@pytest.mark.parametrize(("small", "big"), [(4, 6), (6, 8)])
+def test_a_tuple_may_have_its_values_in_another_order_with_more_layers(
+    small: int, big: int, micro_batches: int
+) -> None:
+    one, two = (
+        captured_otherwise(toy_graph(range(size), micro_batches, numbers), size)
+        for size, numbers in ((small, 1000), (big, 5000))
+    )
+    found, truth = grown(one, two, big, big - small), toy_graph(range(OWN), micro_batches)
+    assert taken(found) == taken(truth)
+    assert names(found) == names(truth)
+    assert launched(found) == launched(truth)
+
+
+def test_a_tuple_in_another_order_has_to_have_a_value_of_each_layer() -> None:
+    one, two = captured_otherwise(toy_graph(range(4)), 1), captured_otherwise(toy_graph(range(6)), 2)
+    node = two.primitive.index(TUPLE)
+    inputs = (*two.inputs[node][:4], two.inputs[node][5], *two.inputs[node][5:])
+    spoiled = replace(two, inputs=(*two.inputs[:node], inputs, *two.inputs[node + 1 :]))
+    with pytest.raises(CannotGrow):
+        grown(one, spoiled, 6, 2)
+
+
+@pytest.mark.parametrize(("read", "is_alike"), [(3, True), (5, False)])
+def test_layers_are_alike_also_where_a_row_begins_in_the_middle_of_one(read: int, is_alike: bool) -> None:
+    # the update of a weight (4, 6) reads its sum, of which the first one stands in the row before
+    rows = [SimpleNamespace(length=2), SimpleNamespace(length=2)]
+    nodes = SimpleNamespace(period=np.array([0, 0, 0, 1, 1, 1, 1]), source=np.arange(7), periods=rows)
+    inputs = [(), (), (), (), (1,), (), (read,)]
+    if is_alike:
+        _check_layers(inputs, cast(Any, nodes), ())
+    else:
+        with pytest.raises(CannotGrow):
+            _check_layers(inputs, cast(Any, nodes), ())
 
 
 def test_graphs_that_differ_in_more_than_layers_are_refused() -> None:

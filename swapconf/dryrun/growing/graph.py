@@ -36,7 +36,9 @@ def grown_graph(
     )
     item = [
         int(graph.item[row]) + rule.step * nodes.more + rule.own_step * max(copy, 0)
-        for row, rule, copy in zip(source, chosen, nodes.copy.tolist(), strict=True)
+        if rule.taken is None
+        else sees.item(graph.inputs[graph.inputs[row][0]][graph.item[row]], rule.taken, at, inputs[inputs[node][0]])
+        for node, (row, rule, copy, at) in enumerate(zip(source, chosen, nodes.copy.tolist(), turn, strict=True))
     ]
     end = int(nodes.natural[graph.end])
     printed = postorder(end, lambda node: (given for given in inputs[node] if given != NO_NODE))
@@ -69,6 +71,8 @@ def _check_layers(inputs: Sequence[Sequence[int]], nodes: Unrolled, ends: Contai
                 is_alike = given not in ends
             elif min(given, other) == NO_NODE or NONE in (period[given], period[other]):
                 is_alike = True  # also of what is the first or the last of its kind
+            elif other - given == twin - node:
+                is_alike = True  # also across the border of two rows
             else:
                 is_alike = period[given] == period[other] and abs(other - given) == length[period[given]]
             if not is_alike:
@@ -108,14 +112,20 @@ class _Sees:
     def all_of(self, inputs: Sequence[int], rule: Rule, turn: int) -> Iterator[int]:
         """What a node at a turn reads instead of ``inputs``."""
         turns = {Seen.FIRST: 0, Seen.LAST: self._last, Seen.OWN: turn}
-        pairs = [*zip(inputs, rule.seen, strict=True)]
+        pairs = [*zip(inputs[: rule.alike], rule.seen, strict=True)]
         here = 0
-        for cut in (*rule.cuts, Cut(len(inputs), 0, is_upwards=True)):
+        for cut in (*rule.cuts, Cut(len(pairs), 0, is_upwards=True)):
             yield from (self._shown(given, seen, turns) for given, seen in pairs[here : cut.stop])
             for copy in range(1, self._last + 1):
                 at = dict.fromkeys(turns, copy if cut.is_upwards else self._last - copy)
                 yield from (self._shown(given, seen, at) for given, seen in pairs[cut.stop - cut.length : cut.stop])
             here = cut.stop
+        if rule.alike is not None:
+            yield from dict.fromkeys(shown[given] for given in inputs[rule.alike :] for shown in self._at)
+
+    def item(self, given: int, seen: Seen, turn: int, values: Sequence[int]) -> int:
+        """Where among ``values`` that is which a node at a turn takes instead of ``given``."""
+        return values.index(self._shown(given, seen, {Seen.FIRST: 0, Seen.LAST: self._last, Seen.OWN: turn}))
 
     def _shown(self, given: int, seen: Seen, turns: Mapping[Seen, int]) -> int:
         if given == NO_NODE:

@@ -9,7 +9,7 @@ their own.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 import numpy as np
@@ -17,7 +17,7 @@ import numpy as np
 from swapconf.dryrun.growing.graph_periods import FAR, Aligned, Kernels, aligned
 from swapconf.dryrun.growing.reason import CannotGrow
 from swapconf.dryrun.growing.unrolled import Unrolled
-from swapconf.trace.launch_graph import NO_NODE, LaunchGraph
+from swapconf.trace.launch_graph import NO_NODE, TUPLE, LaunchGraph
 from swapconf.words.phrases import phrase
 
 
@@ -54,14 +54,18 @@ class Rule:
     Attributes:
         seen: Of each input.
         cuts: In order.
+        alike: From which input on all turns of each are read, in whatever order MindSpore met them.
         step, own_step: How much higher the number of the output that it takes becomes with each period that is added,
             and with each copy of its own.
+        taken: Of what it takes out of a tuple that has an `alike`, instead of a number.
     """
 
     seen: tuple[Seen, ...]
     cuts: tuple[Cut, ...] = ()
+    alike: int | None = None
     step: int = 0
     own_step: int = 0
+    taken: Seen | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -93,15 +97,30 @@ def rules(found: Aligned) -> Rules:
     natural, copied, length = found.one.natural.tolist(), found.one.is_copied.tolist(), _lengths(found.one)
     for row in range(len(found.small)):
         node = natural[row]
+        twin = node + length[row] * copied[row]
         given, mine = found.small.inputs[row], found.big.inputs[node]
         if copied[row]:
-            twin = node + length[row]
             rule = _of_copied(shows, row, given, mine, found.big.inputs[twin])
-            made[node] = made[twin] = _with_items(rule, found, row, node, twin)
         else:
             rule = _Walk(shows, given, mine).rule(node)
-            made[node] = _with_items(rule, found, row, node, node)
+        if given and found.big.primitive[mine[0]] == TUPLE and made[mine[0]].alike is not None:
+            made[node] = made[twin] = replace(rule, taken=_taken(shows, found, row, node, twin))
+        else:
+            made[node] = made[twin] = _with_items(rule, found, row, node, twin)
     return Rules(by_node=made, ends=shows.ends_in_big())
+
+
+def _taken(shows: _Shows, found: Aligned, row: int, node: int, twin: int) -> Seen | None:
+    """Of what a node takes out of a tuple, which is behind it in no graph."""
+    values = [
+        graph.inputs[graph.inputs[at][0]][graph.item[at] : graph.item[at] + 1]
+        for graph, at in ((found.small, row), (found.big, node), (found.big, twin))
+    ]
+    if found.small.item[row] < 0:
+        return None
+    if node != twin:
+        return _of_copied(shows, row, *values).seen[0]
+    return _Walk(shows, *values[:2]).rule(node).seen[0]
 
 
 def _lengths(unrolled: Unrolled) -> list[int]:
@@ -183,19 +202,32 @@ class _Walk:
         self._seen: list[Seen] = []  # of ``given``
         self._all: list[Seen] = []  # of ``made``
         self._cuts: list[Cut] = []
+        self._been: list[tuple[int, int]] = []  # where both were not yet told apart
 
     def rule(self, node: int) -> Rule:
         """Raises CannotGrow."""
         while len(self._all) < len(self._made):
             here, there = len(self._seen), len(self._all)
+            self._been.append((here, there))
             if here < len(self._given) and (seen := self._as(here, there)) is not None:
                 self._seen.append(seen)
                 self._all.append(seen)
             elif not self._insert(here, there):
-                raise _no_rule(node)
+                return self._without_order(node)
         if len(self._seen) != len(self._given):
-            raise _no_rule(node)
+            return self._without_order(node)
         return Rule(seen=tuple(self._all), cuts=tuple(self._cuts))
+
+    def _without_order(self, node: int) -> Rule:
+        """From some input on, both read every turn of each value, if in another order: MindSpore captures the views
+        that it makes late in the order of a table, which is another one with more layers."""
+        first, last = self._shows.first, self._shows.last
+        for here, there in reversed(self._been):
+            given, made = self._given[here:], self._made[there:]
+            if len({*made}) == len(made) and {*made} == {at[item] for item in given for at in (first, last)}:
+                cuts = tuple(cut for cut in self._cuts if cut.stop <= there)
+                return Rule(seen=tuple(self._all[:there]), cuts=cuts, alike=there)
+        raise _no_rule(node)
 
     def _as(self, here: int, there: int) -> Seen | None:
         first, last = self._shows.first[self._given[here]], self._shows.last[self._given[here]]
