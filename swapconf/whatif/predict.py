@@ -118,6 +118,7 @@ def prediction(prepared: PlacedBaseline, launched: LaunchPlan) -> Prediction:
         kept=born_at(baseline, kept),
         unread=windows.unread,
         underflows=windows.underflows,
+        stranded=np.zeros(len(windows.row), dtype=np.bool_),
     )
     alone = np.flatnonzero(windows.apart)
     later, row, weights = windows.later, windows.row[windows.later.window], launched.weights
