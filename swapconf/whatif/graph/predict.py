@@ -264,8 +264,8 @@ class _Predicted:
             end=of_steps(until, _FREED),
             kept=of_steps(kept, 1),
             unread=np.tile(unread, steps),
-            underflows=np.tile([one in self.graph.stops.underflows for one in window.tolist()], steps),
-            stranded=np.tile([one in self.graph.stops.stranded for one in window.tolist()], steps),
+            underflows=np.tile(np.isin(window, [*self.graph.stops.underflows]), steps),
+            stranded=np.tile(np.isin(window, [*self.graph.stops.stranded]), steps),
         )
 
     def _kept_until(self, window: Ints, out: dict[int, int]) -> Ints:
