@@ -412,7 +412,7 @@ def _stranded(found: Prediction, config: Config) -> Iterator[Finding]:
             message=phrase(
                 "with a backward_prefetch of {prefetch} MindSpore stops while it compiles this strategy (The "
                 "pointer[ker_ptr] is null): copies back for {operators} operators (first {operator} of layer {layer}) "
-                "would wait for a branch of a condition, which MindSpore launches in another way",
+                "would wait for a branch of a condition, which MindSpore then cannot launch",
                 prefetch=int(moves.prefetch[moves.stranded].min()),
                 operators=len(set(moves.site[moves.stranded].tolist())),
                 operator=operator,
