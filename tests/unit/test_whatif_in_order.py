@@ -4,7 +4,7 @@ Each folder holds the trace of a run without swap and recompute (MindSpore 2.9.0
 with the graph that decided its order, and the peaks of runs with strategies that were drawn at random. They are those
 of 164 recorded ones that reach every statement, branch and condition of what-if that any of these reaches, at the least
 bytes; the others are made again by scripts/evidence/recorded.py. `telechat3_called_norm` came later, with MindSpore
-2.10.0 and MindSpore Transformers 2.1.0.
+2.10.0 and MindSpore Transformers 2.1.0; `llama_learning_rate_amid_gradients` for where MindSpore counts branches.
 """
 
 from __future__ import annotations
@@ -193,6 +193,19 @@ def test_a_copy_that_waits_for_what_waits_for_it_is_a_graph_that_is_not_compiled
     found = graphed(folder).predict(strategy(folder, run))
     assert found.crashes is found.is_circular is (used_peak_bytes is None)
     assert found.crashes or found.used_peak_bytes == pytest.approx(used_peak_bytes, rel=CLOSE)
+
+
+@pytest.mark.parametrize(("prefetch", "copies"), [(1, 0), (15, 2), (50, 1)])
+def test_a_copy_that_waits_for_a_branch_of_the_learning_rate_is_a_graph_that_is_not_compiled(
+    prefetch: int, copies: int
+) -> None:
+    """All layers: "The pointer[ker_ptr] is null" with 15 and 50, where so many wait for a PartialInline; 1 runs."""
+    folder = TRACES / "in_order" / "llama_learning_rate_amid_gradients"
+    run = {"swap_config": {"swap": True, "layer_swap": [{"backward_prefetch": prefetch, "layers": True}]}}
+    found = graphed(folder).predict(strategy(folder, {**run, "recompute_config": {"recompute": False}}))
+    assert found.moves.stranded.sum() == found.steps * copies
+    assert found.crashes is (copies > 0)
+    assert not found.moves.underflows.any()
 
 
 @pytest.mark.parametrize(("name", "order"), [("telechat3_all_layers", [0, 2, 1]), ("qwen3_all_layers", [2, 0, 1])])
