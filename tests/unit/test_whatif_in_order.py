@@ -195,11 +195,12 @@ def test_a_copy_that_waits_for_what_waits_for_it_is_a_graph_that_is_not_compiled
     assert found.crashes or found.used_peak_bytes == pytest.approx(used_peak_bytes, rel=CLOSE)
 
 
-@pytest.mark.parametrize(("prefetch", "copies"), [(1, 0), (15, 2), (50, 1)])
+@pytest.mark.parametrize(("prefetch", "copies"), [(1, 0), (4, 1), (15, 2), (16, 0), (50, 1)])
 def test_a_copy_that_waits_for_a_branch_of_the_learning_rate_is_a_graph_that_is_not_compiled(
     prefetch: int, copies: int
 ) -> None:
-    """All layers: "The pointer[ker_ptr] is null" with 15 and 50, where so many wait for a PartialInline; 1 runs."""
+    """All layers: "The pointer[ker_ptr] is null" with 4, 15 and 50, where so many wait for a PartialInline; with 1 and
+    16 they run."""
     folder = TRACES / "in_order" / "llama_learning_rate_amid_gradients"
     run = {"swap_config": {"swap": True, "layer_swap": [{"backward_prefetch": prefetch, "layers": True}]}}
     found = graphed(folder).predict(strategy(folder, {**run, "recompute_config": {"recompute": False}}))
