@@ -209,6 +209,19 @@ def test_a_copy_that_waits_for_a_branch_of_the_learning_rate_is_a_graph_that_is_
     assert not found.moves.underflows.any()
 
 
+@pytest.mark.parametrize(("prefetch", "used_peak_bytes"), [(230, None), (231, 77_539_840)])
+def test_a_copy_that_waits_for_the_branch_of_gradients_that_overflow_is_a_graph_that_is_not_compiled(
+    prefetch: int, used_peak_bytes: int | None
+) -> None:
+    """It is launched right behind the scale of the gradients. True runs: "The pointer[ker_ptr] is null" with 230, this
+    peak with 231."""
+    folder = TRACES / "in_order" / "qwen3_one_micro_batch"
+    run = {"swap_config": {"swap": True, "layer_swap": [{"backward_prefetch": prefetch, "layers": [0]}]}}
+    found = graphed(folder).predict(strategy(folder, {**run, "recompute_config": {"recompute": False}}))
+    assert found.crashes is bool(found.moves.stranded.any()) is (used_peak_bytes is None)
+    assert found.crashes or found.used_peak_bytes == pytest.approx(used_peak_bytes, rel=CLOSE)
+
+
 @pytest.mark.parametrize(("name", "order"), [("telechat3_all_layers", [0, 2, 1]), ("qwen3_all_layers", [2, 0, 1])])
 def test_what_recomputed_layers_hand_to_one_another_is_met_the_last_first(name: str, order: list[int]) -> None:
     """But for the first, which stands in front of what the next layer with a state of its own hands out: both are as in
