@@ -118,6 +118,7 @@ def prediction(prepared: PlacedBaseline, launched: LaunchPlan) -> Prediction:
         kept=born_at(baseline, kept),
         unread=windows.unread,
         underflows=windows.underflows,
+        stranded=np.zeros(len(windows.row), dtype=np.bool_),
     )
     alone = np.flatnonzero(windows.apart)
     later, row, weights = windows.later, windows.row[windows.later.window], launched.weights
@@ -225,7 +226,8 @@ def underflows(
     """Of which copies back MindSpore may die while it compiles. It looks for the kernel ``prefetch`` before the first
     reader of a copy. Whether there is one, it decides with copies counted; which one it is, it reads from a table
     without them. In between it reads memory before the start of that table (MindSpore 2.9.0): mostly it dies of this
-    (SIGSEGV), but what lies there differs from run to run, and some are spared.
+    (SIGSEGV), but what lies there differs from run to run, and some are spared. For predictions without a graph: with
+    one `graph.prefetch` counts as MindSpore does.
 
     Returns:
         [windows] the prefetch reaches back before the start of the step when copies are not counted, but not when they

@@ -25,7 +25,9 @@ class Moves:
         kept: The host memory is given back: where there are several copies back, as of the tables of a rotary embedding
             that all micro-batches read, by the last of them.
         unread: Copied to the host, where the memory is given back at once; these four tell nothing.
-        underflows: The prefetch is one that makes MindSpore 2.9.0 die while it compiles.
+        underflows: The prefetch is one that makes MindSpore die while it compiles.
+        stranded: It lets the copy back wait for a branch of a condition, on which MindSpore stops; not known without
+            the graph.
     """
 
     sites: tuple[tuple[str, str], ...]
@@ -41,6 +43,7 @@ class Moves:
     kept: NDArray[np.int64]
     unread: NDArray[np.bool_]
     underflows: NDArray[np.bool_]
+    stranded: NDArray[np.bool_]
 
     def __len__(self) -> int:
         return len(self.site)
@@ -72,7 +75,7 @@ class Prediction:
     @property
     def crashes(self) -> bool:
         """MindSpore does not compile it."""
-        return self.is_circular or bool(self.moves.underflows.any())
+        return self.is_circular or bool((self.moves.underflows | self.moves.stranded).any())
 
     @property
     def used_peak_bytes(self) -> int:

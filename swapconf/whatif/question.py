@@ -36,6 +36,7 @@ from swapconf.whatif.predict import LaunchPlan, prediction, schedule
 from swapconf.whatif.prediction import Moves, Prediction
 from swapconf.whatif.prepare import prepare
 from swapconf.whatif.step_time import Clock, TimedStep
+from swapconf.whatif.stopped import stopped
 from swapconf.whatif.sweep import Point, PointTime
 from swapconf.whatif.unfused import unfused, worth
 from swapconf.whatif.way import Source, Way
@@ -174,8 +175,7 @@ class Question:
             placement=place(self._policy, whole.device, self.pool),
             safe_bytes=self.graphed.safe_peak_bytes(strategy, whole),
             findings=(
-                *_underflow(whole, self._config),
-                *_cycle(whole, self._config),
+                *stopped(whole, self._config),
                 *_unread(whole, self._config),
                 *(finding for entry in entries for finding in _findings(entry)),
             ),
@@ -376,41 +376,6 @@ def _unexplained(folder: str, replayed: Replay) -> Iterator[Finding]:
                 blocks=replayed.num_blocks,
             ),
             hint=phrase("the used peak does not depend on them"),
-        )
-
-
-def _underflow(found: Prediction, config: Config) -> Iterator[Finding]:
-    moves = found.moves
-    if moves.underflows.any():
-        sites = {moves.sites[site] for site in moves.site[moves.underflows].tolist()}
-        layer, operator = min(sites)
-        yield Finding(
-            origin=config.origin("swap_config.layer_swap", "swap_config"),
-            rule="prefetch-underflow",
-            severity=Severity.ERROR,
-            message=phrase(
-                "a backward_prefetch of {prefetch} makes MindSpore 2.9.0 crash, for {operators} "
-                "operators (first {operator} of layer {layer})",
-                prefetch=int(moves.prefetch[moves.underflows].min()),
-                operators=len(sites),
-                operator=operator,
-                layer=layer,
-            ),
-            hint=phrase("choose a smaller one; --sweep backward_prefetch=1..400 shows which it can be"),
-        )
-
-
-def _cycle(found: Prediction, config: Config) -> Iterator[Finding]:
-    if found.is_circular:
-        yield Finding(
-            origin=config.origin("swap_config", "recompute_config"),
-            rule="graph-cycle",
-            severity=Severity.ERROR,
-            message=phrase(
-                "MindSpore stops while it compiles this strategy (Graph cycle exists): a copy back would wait for a "
-                "kernel that runs again and waits for that copy"
-            ),
-            hint=phrase("raise the backward_prefetch of what is swapped, or recompute fewer of its readers"),
         )
 
 

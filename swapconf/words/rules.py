@@ -313,9 +313,19 @@ MEMORY: Pages = {
     ),
     "prefetch-underflow": (
         "error",
-        "By a what-if, MindSpore 2.9.0 dies while it compiles: it checks backward_prefetch against a position "
-        "that counts the copies, and then subtracts it from one that does not, which falls below zero. The rule "
-        "was measured on a bare training cell; where the range begins and ends is predicted.",
+        "By a what-if, MindSpore dies while it compiles: it checks backward_prefetch against a position that counts "
+        "the copies, and then subtracts it from one that does not, which falls below zero, so that it reads memory "
+        "that it has not written. What lies there differs from run to run, and some runs are spared. Seen with "
+        "MindSpore 2.7.2 and 2.9.0; where the range begins and ends is predicted.",
+    ),
+    "prefetch-stranded": (
+        "error",
+        "By a what-if, MindSpore stops with `The pointer[ker_ptr] is null` while it compiles, in a step of one "
+        "micro-batch: a copy back to the device is made to wait for the kernel that stands backward_prefetch kernels "
+        "ahead of its reader, which there may be a branch of a condition (the learning rate of legacy models, "
+        "gradients that overflow). MindSpore puts branches inline later, and one that is waited for stays, which "
+        "nothing can launch. Values beside one on which it stops mostly compile; with gradient accumulation all do. "
+        "Told from traces that have MindSpore's graph and lazy inline; seen with MindSpore 2.9.0.",
     ),
     "graph-cycle": (
         "error",

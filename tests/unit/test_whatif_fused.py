@@ -27,7 +27,7 @@ from swapconf.whatif.graph.nodes import MOVE
 from swapconf.whatif.graph.predict import GraphedBaseline
 from swapconf.whatif.graph.strategy_graph import StrategyGraph, strategy_graph, unchanged
 from swapconf.whatif.placed import placed
-from swapconf.whatif.predict import schedule
+from swapconf.whatif.predict import predict, schedule
 from swapconf.whatif.prepare import prepare
 from swapconf.whatif.unfused import unfused
 from tests.helpers import TRACES, packed, study_of
@@ -224,3 +224,18 @@ def test_the_view_in_place_of_a_product_with_1_moves_where_no_layer_scales_it_ag
         assert sites.under(baseline, again).of_moved[view] == scaling[0]
     again[sites.scaled[0][1][-1]] = True
     assert all(sites.under(baseline, again).of_moved[view] == -1 for view, _ in sites.scaled)
+
+
+@pytest.mark.parametrize(("prefetch", "used_peak_bytes"), [(332, None), (430, 116_162_048)])
+def test_a_prefetch_that_reaches_back_before_the_step_does_so_in_launches(
+    prefetch: int, used_peak_bytes: int | None
+) -> None:
+    """SIGSEGV with 332, this peak with 430; counted in operators it is the other way round."""
+    folder = TRACES / "fused_in_order" / "llama"
+    swap = {"swap": True, "layer_swap": [{"backward_prefetch": prefetch, "layers": [0]}]}
+    asked = strategy(folder, {"swap_config": swap, "recompute_config": {"recompute": False}})
+    baseline = graphed(folder)
+    found = baseline.predict(asked)
+    assert found.crashes is bool(found.moves.underflows.any()) is (used_peak_bytes is None)
+    assert found.crashes or found.used_peak_bytes == pytest.approx(used_peak_bytes, rel=CLOSE)
+    assert predict(baseline.prepared, asked).crashes is not found.crashes

@@ -4,7 +4,7 @@ Each folder holds the trace of a run without swap and recompute (MindSpore 2.9.0
 with the graph that decided its order, and the peaks of runs with strategies that were drawn at random. They are those
 of 164 recorded ones that reach every statement, branch and condition of what-if that any of these reaches, at the least
 bytes; the others are made again by scripts/evidence/recorded.py. `telechat3_called_norm` came later, with MindSpore
-2.10.0 and MindSpore Transformers 2.1.0.
+2.10.0 and MindSpore Transformers 2.1.0; `llama_learning_rate_amid_gradients` for where MindSpore counts branches.
 """
 
 from __future__ import annotations
@@ -192,6 +192,33 @@ def test_a_copy_that_waits_for_what_waits_for_it_is_a_graph_that_is_not_compiled
     }
     found = graphed(folder).predict(strategy(folder, run))
     assert found.crashes is found.is_circular is (used_peak_bytes is None)
+    assert found.crashes or found.used_peak_bytes == pytest.approx(used_peak_bytes, rel=CLOSE)
+
+
+@pytest.mark.parametrize(("prefetch", "copies"), [(1, 0), (4, 1), (15, 2), (16, 0), (50, 1)])
+def test_a_copy_that_waits_for_a_branch_of_the_learning_rate_is_a_graph_that_is_not_compiled(
+    prefetch: int, copies: int
+) -> None:
+    """All layers: "The pointer[ker_ptr] is null" with 4, 15 and 50, where so many wait for a PartialInline; with 1 and
+    16 they run."""
+    folder = TRACES / "in_order" / "llama_learning_rate_amid_gradients"
+    run = {"swap_config": {"swap": True, "layer_swap": [{"backward_prefetch": prefetch, "layers": True}]}}
+    found = graphed(folder).predict(strategy(folder, {**run, "recompute_config": {"recompute": False}}))
+    assert found.moves.stranded.sum() == found.steps * copies
+    assert found.crashes is (copies > 0)
+    assert not found.moves.underflows.any()
+
+
+@pytest.mark.parametrize(("prefetch", "used_peak_bytes"), [(230, None), (231, 77_539_840)])
+def test_a_copy_that_waits_for_the_branch_of_gradients_that_overflow_is_a_graph_that_is_not_compiled(
+    prefetch: int, used_peak_bytes: int | None
+) -> None:
+    """It is launched right behind the scale of the gradients. True runs: "The pointer[ker_ptr] is null" with 230, this
+    peak with 231."""
+    folder = TRACES / "in_order" / "qwen3_one_micro_batch"
+    run = {"swap_config": {"swap": True, "layer_swap": [{"backward_prefetch": prefetch, "layers": [0]}]}}
+    found = graphed(folder).predict(strategy(folder, {**run, "recompute_config": {"recompute": False}}))
+    assert found.crashes is bool(found.moves.stranded.any()) is (used_peak_bytes is None)
     assert found.crashes or found.used_peak_bytes == pytest.approx(used_peak_bytes, rel=CLOSE)
 
 

@@ -264,7 +264,8 @@ class _Predicted:
             end=of_steps(until, _FREED),
             kept=of_steps(kept, 1),
             unread=np.tile(unread, steps),
-            underflows=np.tile(self.windows.underflows[window], steps),
+            underflows=np.tile(np.isin(window, [*self.graph.stops.underflows]), steps),
+            stranded=np.tile(np.isin(window, [*self.graph.stops.stranded]), steps),
         )
 
     def _kept_until(self, window: Ints, out: dict[int, int]) -> Ints:

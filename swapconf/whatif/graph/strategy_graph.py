@@ -24,7 +24,7 @@ from swapconf.whatif.graph.literals import rows_of_literals
 from swapconf.whatif.graph.moves import MoveTos
 from swapconf.whatif.graph.nodes import Nodes
 from swapconf.whatif.graph.output_weight import read_twice
-from swapconf.whatif.graph.prefetch import launched_with_copies
+from swapconf.whatif.graph.prefetch import Stops, launched_with_copies
 from swapconf.whatif.graph.reads import BackwardReads
 from swapconf.whatif.graph.returned import Returned, ReturnedByLayers
 from swapconf.whatif.graph.run_graph import RunGraph
@@ -48,6 +48,7 @@ class StrategyGraph:
         copies: By node the kernel of which it is a copy: one that runs again, or a table of some layers' own.
         again: Nodes that run again.
         out, back: By node the window of a copy to the host, and of one to the device.
+        stops: Which of ``back`` MindSpore does not survive.
         sums, norms, adds: See `MoveTos` and `RecomputedNodes`.
         weights: By node of a copy of a weight the row of that in the baseline.
         constants: Rows of constants that lie on the device once more.
@@ -61,6 +62,7 @@ class StrategyGraph:
     again: frozenset[int] = frozenset()
     out: Mapping[int, int] = field(default_factory=dict)
     back: Mapping[int, int] = field(default_factory=dict)
+    stops: Stops = field(default_factory=Stops)
     sums: Mapping[int, int] = field(default_factory=dict)
     norms: frozenset[int] = frozenset()
     adds: frozenset[int] = frozenset()
@@ -133,11 +135,13 @@ class _Building:
         copies = again | self._tables.kernel_of | self._slices.kernel_of
         fuse(self._nodes, self._run, copies)
         literals = rows_of_literals(self._asked, self._moves, self._again.kernel_of.values())
+        launches = launched_with_copies(self._nodes, windows.prefetch, back)
         return StrategyGraph(
             run=self._run,
             nodes=self._nodes,
             windows=windows,
-            order=launched_with_copies(self._nodes, self._run, windows.prefetch, back),
+            order=launches.order,
+            stops=launches.stops,
             copies=copies,
             again=frozenset(again),
             out={node: window for window, node in self._moves.out.items()},
