@@ -224,3 +224,15 @@ def test_the_view_in_place_of_a_product_with_1_moves_where_no_layer_scales_it_ag
         assert sites.under(baseline, again).of_moved[view] == scaling[0]
     again[sites.scaled[0][1][-1]] = True
     assert all(sites.under(baseline, again).of_moved[view] == -1 for view, _ in sites.scaled)
+
+
+def test_a_reshape_between_two_others_is_the_reduction_that_it_was() -> None:
+    """Of the shares of tokens that a router's loss averages over one rank."""
+    prepared = graphed(TRACES / "fused_in_order/deepseek_v3").prepared
+    sites, kernels = prepared.sites, prepared.baseline.kernels
+    shown = [
+        (kernels.primitive[node], sites.names[site][0])
+        for node, site in enumerate(sites.of_node)
+        if site >= 0 and sites.names[site][1] == "mlp.router.reduce_mean_sp"
+    ]
+    assert set(shown) == {("Reshape", "1"), ("Reshape", "2")}
