@@ -14,7 +14,7 @@ from swapconf.trace.columns import Flags
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.cell_primitives import CellPrimitives, path_among
-from swapconf.whatif.refined import refined, transpose_of
+from swapconf.whatif.refined import reduction_of, refined, transpose_of
 from swapconf.whatif.served import (
     casts_behind_sums,
     cell_of,
@@ -118,10 +118,15 @@ class _Assigned:
         self.of_moved = self.of_node.copy()
 
     def _called(self, node: int, layer: CellPrimitives) -> str | None:
-        """The primitive that the source of a node names, as far as the graph of its run tells that."""
+        """The primitive that the source of a node names, as far as the graph of its run tells that, or what stands
+        around it."""
         attribute = self._attributes.get(self._kernels.name[node])
         path = ".".join(filter(None, (self._kernels.cell[node], attribute))) if attribute else ""
-        return path if path in layer.by_path and layer.by_path[path].kind == "primitive" else None
+        return (
+            path
+            if path in layer.by_path and layer.by_path[path].kind == "primitive"
+            else reduction_of(self._baseline, node, self._after.get(node, ()), layer)
+        )
 
     def _other_than_named(self, node: int, layer: tuple[str, CellPrimitives], path: str, *, is_site: bool) -> None:
         """``path``: what a node is called, and is not."""

@@ -40,6 +40,12 @@ class CellPrimitives:
             return candidates[0].path if candidates else None
         return max(candidates, key=lambda operator: self._likeness(operator, readers)).path
 
+    def reduction(self, cell: str) -> str | None:
+        """The only one of a cell that no primitive reads."""
+        alike = (same for (of, type_), same in self._found.items() if of == cell and type_.startswith("Reduce"))
+        found = [operator.path for same in alike for operator in same if not operator.consumers]
+        return found[0] if len(found) == 1 else None
+
     def not_saved(self, path: str) -> str:
         """What a view is that has the cell and type of an operator, and is not it: the only one alike that the catalog
         takes for merged with another view, if there is one (measured with MindSpore 2.9.0: ``reshape_concat`` in front

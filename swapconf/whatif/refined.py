@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from swapconf.models.cells import (
     TRANSPOSES,
 )
 from swapconf.models.network import Operator
-from swapconf.upstream.primitives import VIEWS
+from swapconf.upstream.primitives import RESHAPE, VIEWS
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.cell_primitives import CellPrimitives
 
@@ -169,3 +169,16 @@ def _is_key(baseline: Baseline, node: int, cell: str) -> bool | None:
         if maker >= 0 and baseline.kernels.primitive[maker] == _SPLIT and baseline.kernels.cell[maker] == cell:
             return baseline.made[maker].index(block) == _KEY_OF_SPLIT
     return None
+
+
+def reduction_of(baseline: Baseline, node: int, readers: Sequence[int], layer: CellPrimitives) -> str | None:
+    """The reduction of a single number that a Reshape without a name is, between two that have one: MindSpore would
+    have merged the three, had it been one from the beginning. With fused kernels it is one, else a ReduceMean is
+    launched there (2.9.0: the loss of routers of TeleChat3-MoE; by which pass was not found)."""
+    kernels, below = baseline.kernels, int(baseline.below[node])
+    if not kernels.is_lost[node] or kernels.primitive[node] != RESHAPE or below < 0:
+        return None
+    beside = [below, *readers]
+    is_between = len(beside) > 1 and all(kernels.primitive[one] == RESHAPE for one in beside)
+    cells = {kernels.cell[one] for one in beside if not kernels.is_lost[one]}
+    return layer.reduction(*cells) if is_between and len(cells) == 1 else None

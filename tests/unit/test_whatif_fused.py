@@ -239,3 +239,15 @@ def test_a_prefetch_that_reaches_back_before_the_step_does_so_in_launches(
     assert found.crashes is bool(found.moves.underflows.any()) is (used_peak_bytes is None)
     assert found.crashes or found.used_peak_bytes == pytest.approx(used_peak_bytes, rel=CLOSE)
     assert predict(baseline.prepared, asked).crashes is not found.crashes
+
+
+def test_a_reshape_between_two_others_is_the_reduction_that_it_was() -> None:
+    """Of the shares of tokens that a router's loss averages over one rank."""
+    prepared = graphed(TRACES / "fused_in_order/deepseek_v3").prepared
+    sites, kernels = prepared.sites, prepared.baseline.kernels
+    shown = [
+        (kernels.primitive[node], sites.names[site][0])
+        for node, site in enumerate(sites.of_node)
+        if site >= 0 and sites.names[site][1] == "mlp.router.reduce_mean_sp"
+    ]
+    assert set(shown) == {("Reshape", "1"), ("Reshape", "2")}

@@ -321,3 +321,19 @@ def test_views_of_which_the_baseline_has_one_are_captured_beside_it() -> None:
         held = [nodes.inputs[one][0] for one in nodes.inputs[saved] if one in graph.out]
         parts = [turn for turn, value in enumerate(held) if value >= nodes.count and nodes.primitive[value] in VIEWS]
         assert all(nodes.name[held[turn]] == nodes.name[held[turn - 1]] for turn in parts)
+
+
+def test_what_is_left_for_an_output_weight_that_is_read_once_begins_with_what_the_network_leaves() -> None:
+    """In the second of two runs of a DeepSeek-V3 the layer that predicts further tokens runs again; in the first one,
+    as in the baseline, what that leaves comes first. So it was in all true runs of either kind that were looked at."""
+    folder = TRACES / "in_order" / "deepseek_v3_recomputed_mlp"
+    runs = json.loads((folder / "strategies.json").read_text())
+    before, *found = [graphed(folder).run, *(strategy_graph(asked_of(folder, run)).nodes for run in runs)]
+    assert before is not None
+    factors = [node for node, kind in enumerate(before.graph.primitive) if kind == "Concat" and before.users[node]]
+    products = {user for node in factors for user in before.users[node] if before.graph.primitive[user] == "MatMul"}
+    joined = [node for node in factors if products.intersection(before.users[node])]
+    assert len(joined) == 2 * 3  # of three micro-batches
+    for first, second in ((before.graph.inputs[node], [nodes.inputs[node] for nodes in found]) for node in joined):
+        assert [*first] == second[0]
+        assert [first[1], first[0], *first[2:]] == second[1]

@@ -23,7 +23,7 @@ from swapconf.whatif.graph.layer_states import LayerStates
 from swapconf.whatif.graph.literals import rows_of_literals
 from swapconf.whatif.graph.moves import MoveTos
 from swapconf.whatif.graph.nodes import Nodes
-from swapconf.whatif.graph.output_weight import read_twice
+from swapconf.whatif.graph.output_weight import read_twice, turn_gradients
 from swapconf.whatif.graph.prefetch import Stops, launched_with_copies
 from swapconf.whatif.graph.reads import BackwardReads
 from swapconf.whatif.graph.returned import Returned, ReturnedByLayers
@@ -118,6 +118,7 @@ class _Building:
         for node in (node for node in self._run.node_of if self._nodes.primitive[node] == _ADDS):
             self._gate_sum(node)
         turn_sums_of_experts(self._asked, self._nodes)
+        turn_gradients(self._asked, self._nodes)
         self._gates_see_returned()
         self._merge_twins()
         windows = self._asked.windows
