@@ -23,6 +23,7 @@ from swapconf.whatif.communicated import (
 from swapconf.whatif.laid_out import SUM
 from swapconf.whatif.lazy_inline import barred
 from swapconf.whatif.loss import head_first
+from swapconf.whatif.merged_views import as_first
 from swapconf.whatif.not_inlined import left
 from swapconf.whatif.parted import Own, cells_of, flags, kinds, own_views, parted, stand_ins, standing_views
 from swapconf.whatif.placed import PlacedBaseline
@@ -108,7 +109,8 @@ def rerun_of(prepared: PlacedBaseline, strategy: Strategy) -> Rerun:
 def _runs_again(prepared: PlacedBaseline, strategy: Strategy, owns: Sequence[Own]) -> Rerun:
     baseline = prepared.baseline
     actions = site_actions(prepared.sites, strategy)
-    sites = prepared.sites.under(baseline, actions.again)
+    sites = prepared.sites.under(baseline, actions.again, actions.excluded)
+    sites = as_first(baseline, sites, actions, prepared.merged_views)
     flagged, kept, outputs = _flagged(baseline, sites, actions)
     if strategy.casts_stay:
         kept = [*kept, *casts_for_products(baseline)]
