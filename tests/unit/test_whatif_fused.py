@@ -224,19 +224,3 @@ def test_the_view_in_place_of_a_product_with_1_moves_where_no_layer_scales_it_ag
         assert sites.under(baseline, again, again & False).of_moved[view] == scaling[0]
     again[sites.scaled[0][1][-1]] = True
     assert all(sites.under(baseline, again, again & False).of_moved[view] == -1 for view, _ in sites.scaled)
-
-
-def test_a_merged_view_runs_again_as_the_first_of_the_two_does() -> None:
-    """Where the Reshape behind three Linears of an attention, and that in front of the last, is left out (69084762:10):
-    as many products run again and Transposes stay as in the true run."""
-    folder = TRACES / "fused_in_order/llama"
-    asked = {"recompute": True, "select_recompute_exclude": {r"attention\.reshape": True}}
-    graph = asked_of(folder, {"swap_config": {"swap": False}, "recompute_config": asked})
-    names = [graph.nodes.name[node] for node in graph.again]
-    layers = len({name.partition("Layer/")[0] for name in names if "DecodeLayer/" in name})
-    of_attention = [name for name in names if "/attention-" in name]
-    assert layers == 3
-    for linear in ("wq", "wk", "wv"):
-        assert sum(f"/{linear}-Linear/MatMul" in name for name in of_attention) == 2 * layers
-    assert sum("LLamaAttention/Reshape" in name for name in of_attention) == 6 * layers
-    assert sum("LLamaAttention/Transpose" in name for name in of_attention) == 6 * layers
