@@ -294,3 +294,17 @@ def test_views_of_which_the_baseline_has_one_are_captured_beside_it() -> None:
         held = [nodes.inputs[one][0] for one in nodes.inputs[saved] if one in graph.out]
         parts = [turn for turn, value in enumerate(held) if value >= nodes.count and nodes.primitive[value] in VIEWS]
         assert all(nodes.name[held[turn]] == nodes.name[held[turn - 1]] for turn in parts)
+
+
+def test_a_table_that_runs_again_by_itself_waits_for_no_layer_that_is_recomputed_behind() -> None:
+    """Which all layers share, so that one that is recomputed as a whole reads it, too, in each micro-batch (5540430:43:
+    nodes waited for one another in a circle)."""
+    asked = {
+        "swap_config": {"swap": True, "layer_swap": [{"backward_prefetch": 1, "layers": [0]}]},
+        "recompute_config": {
+            "recompute": [1],
+            "select_recompute": {r"self_attention\.apply_rotary_pos_emb\.cos": True},
+        },
+    }
+    baseline = graphed(TRACES / "in_order" / "qwen3_accumulated")
+    assert baseline.predict(strategy(TRACES / "in_order" / "qwen3_accumulated", asked)).order is Order.MINDSPORE
