@@ -308,3 +308,20 @@ def test_a_table_that_runs_again_by_itself_waits_for_no_layer_that_is_recomputed
     }
     baseline = graphed(TRACES / "in_order" / "qwen3_accumulated")
     assert baseline.predict(strategy(TRACES / "in_order" / "qwen3_accumulated", asked)).order is Order.MINDSPORE
+
+
+def test_what_a_view_shows_that_runs_again_by_itself_is_copied_though_nothing_saves_the_view() -> None:
+    """In each micro-batch, beside what a Linear reads of it through another view (11819280:15)."""
+    folder, attention = TRACES / "in_order" / "telechat3_called_norm", "self_attention.core_attention"
+    asked = {
+        "swap_config": {"swap": True, "layer_swap": [{"backward_prefetch": 1, "layers": True}]},
+        "recompute_config": {
+            "recompute": False,
+            "select_recompute": {r"self_attention\.core_attention\.reshape": True},
+        },
+    }
+    found = graphed(folder).predict(strategy(folder, asked))
+    unread = [found.moves.sites[site] for site in found.moves.site[found.moves.unread].tolist()]
+    baseline = graphed(folder).prepared.baseline
+    batches = len(baseline.batches)
+    assert unread.count(("3", f"{attention}.merge_head_transpose")) == batches > baseline.steps
