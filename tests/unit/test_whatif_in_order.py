@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
@@ -325,3 +326,20 @@ def test_what_a_view_shows_that_runs_again_by_itself_is_copied_though_nothing_sa
     baseline = graphed(folder).prepared.baseline
     batches = len(baseline.batches)
     assert unread.count(("3", f"{attention}.merge_head_transpose")) == batches > baseline.steps
+
+
+def test_what_two_linears_gather_is_one_only_as_long_as_their_views_run_again_alike() -> None:
+    """Where the first of a network is recomputed by itself, both gather what they read, and scatter their gradients
+    (28811127:8)."""
+    folder = TRACES / "in_order" / "llama_last_sum_gathered"
+    asked = {
+        "swap_config": {"swap": True, "layer_swap": [{"backward_prefetch": 50, "layers": True}]},
+        "recompute_config": {"recompute": False, "select_recompute": {r"feed_forward\.w1": True}},
+    }
+    graph = strategy_graph(asked_of(folder, asked))
+    before, now = (
+        Counter(one.nodes.primitive[node] for node in lives(one).order) for one in (unchanged(graph.run), graph)
+    )
+    passes = 6  # of 3 layers
+    assert now["AllGather"] - before["AllGather"] == 2 * passes  # one of them runs again
+    assert now["ReduceScatter"] - before["ReduceScatter"] == passes

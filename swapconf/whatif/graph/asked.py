@@ -17,7 +17,7 @@ from swapconf.trace.trace import POINT_TO_POINT
 from swapconf.upstream.scopes import descends
 from swapconf.whatif.graph.called import called
 from swapconf.whatif.graph.run_graph import RunGraph
-from swapconf.whatif.parted import Own, User, casts_apart, cells_of
+from swapconf.whatif.parted import Own, User, casts_apart, cells_of, gathers_apart
 from swapconf.whatif.placed import PlacedBaseline
 from swapconf.whatif.predict import LaunchPlan
 from swapconf.whatif.swap import Windows
@@ -225,9 +225,16 @@ class Asked:
 
     @cached_property
     def casts(self) -> dict[int, Own]:
-        """By kernel of the step casts that a second cell has for itself."""
+        """By kernel of the step casts that a second cell has for itself, and ``gathers``."""
         prepared = self.prepared
-        return {own.kernel: own for own in casts_apart(prepared.baseline, prepared.sites, self.plan.marks.strategy)}
+        casts = casts_apart(prepared.baseline, prepared.sites, self.plan.marks.strategy)
+        return {own.kernel: own for own in casts} | self.gathers
+
+    @cached_property
+    def gathers(self) -> dict[int, Own]:
+        """By kernel of the step communication that other cells have for themselves."""
+        marks = self.plan.marks
+        return {own.kernel: own for own in gathers_apart(self.prepared.baseline, marks.sites, marks.actions.again)}
 
     def user(self, kernel: int, reader: int, layer: int) -> User:
         """For whom in a layer one of these, or of what all share, is read."""
