@@ -35,8 +35,7 @@ class SiteActions:
         comm: The recompute of its communication was asked for; ``beside``: of all for which it was, by layer name and
             path.
         excluded: Its recompute is excluded; ``left_out``: all whose recompute is, by layer name and path.
-        reshapes: A Reshape whose recompute was asked for by its own name, ``selected``: all of these, by layer name and
-            path, also those that are no site; ``alone``: one that runs again by itself, and
+        reshapes: A Reshape whose recompute was asked for by its own name; ``alone``: one that runs again by itself, and
             that the model does not mark: what parallelism makes of it is marked like it (StepReplaceOp; measured with
             MindSpore 2.9.0: ``mlp.dense_4h_to_h.reshape`` of GLM).
         handed_on: A recomputed cell without operators hands on its first output.
@@ -49,7 +48,6 @@ class SiteActions:
     excluded: Flags
     left_out: frozenset[tuple[str, str]]
     reshapes: Flags
-    selected: frozenset[tuple[str, str]]
     alone: Flags
     handed_on: Flags
     prefetch: Ints
@@ -90,15 +88,13 @@ def site_actions(sites: Sites, strategy: Strategy) -> SiteActions:
             cell[index] = cells[min(around, key=len)]
     left = {(entry.layer.name, path) for entry in strategy.layers for path in entry.plan.excluded}
     handed = {(entry.layer.name, path) for entry in strategy.layers for path in entry.plan.handed_on}
-    selected = _reshapes_asked_for(strategy)
     return SiteActions(
         again=again,
         comm=_among(asked.keys(), sites),
         beside=frozenset(asked),
         excluded=_among(left, sites),
         left_out=frozenset(left),
-        reshapes=_among(selected, sites),
-        selected=frozenset(selected),
+        reshapes=_among(reshapes_asked_for(strategy), sites),
         by_model=by_model,
         alone=alone,
         handed_on=_among(handed, sites),
@@ -109,7 +105,7 @@ def site_actions(sites: Sites, strategy: Strategy) -> SiteActions:
     )
 
 
-def _reshapes_asked_for(strategy: Strategy) -> set[tuple[str, str]]:
+def reshapes_asked_for(strategy: Strategy) -> set[tuple[str, str]]:
     """Those that an entry of ``select_recompute`` names."""
     return {
         (entry.layer.name, path)
@@ -300,18 +296,6 @@ def _given(baseline: Baseline, sites: Sites, actions: SiteActions) -> Flags:
     return np.asarray(read & is_free & ~baseline.splits & ~baseline.is_read_again)
 
 
-def _given_to_unsaved(baseline: Baseline, sites: Sites, actions: SiteActions) -> Flags:
-    """[kernels] the same of a view that is no site, as nothing saves it: what it shows is copied although a gradient
-    reads that through other views, which are copied for themselves (OffloadActivationOptimizer,
-    frontend/parallel/pass/offload_activation.cc, asks node by node; measured with 2.10.0: the Transpose in front of
-    ``core_attention.reshape`` of TeleChat3)."""
-    shown = [int(baseline.below[view]) for view, name in sites.unsaved if name in actions.selected]
-    found = np.zeros(len(baseline.kernels), dtype=np.bool_)
-    found[[node for node in shown if node >= 0]] = True
-    found[baseline.reads.face[baseline.kernels.backward[baseline.reads.kernel]]] = False
-    return found & (sites.of_node >= 0) & ~actions.again[sites.of_node] & ~baseline.splits
-
-
 def _named(sites: Sites) -> Ints:
     """[kernels] the site of a node; of a view without a name that of the Linear which hands it out."""
     return np.where(sites.of_node >= 0, sites.of_node, sites.of_merged)
@@ -366,6 +350,5 @@ def copied_unread(baseline: Baseline, sites: Sites, actions: SiteActions, read: 
     found = np.where((found >= 0) & ~viewed & _casts_known(baseline, sites, actions), -1, found)
     given = _given(baseline, sites, actions)
     given[read] = False
-    given |= _given_to_unsaved(baseline, sites, actions)
     found = np.where(flagged, -1, np.where(given, _named(sites), found))
     return np.where(_summed_for_reshapes(baseline, sites, actions), sites.of_moved, found)

@@ -225,16 +225,11 @@ class Asked:
 
     @cached_property
     def casts(self) -> dict[int, Own]:
-        """By kernel of the step casts that a second cell has for itself, and ``gathers``."""
-        prepared = self.prepared
-        casts = casts_apart(prepared.baseline, prepared.sites, self.plan.marks.strategy)
-        return {own.kernel: own for own in casts} | self.gathers
-
-    @cached_property
-    def gathers(self) -> dict[int, Own]:
-        """By kernel of the step communication that other cells have for themselves."""
-        marks = self.plan.marks
-        return {own.kernel: own for own in gathers_apart(self.prepared.baseline, marks.sites, marks.actions.again)}
+        """By kernel of the step casts, or communication and the view that it sends, that other cells have for
+        themselves."""
+        baseline, marks = self.prepared.baseline, self.plan.marks
+        casts = casts_apart(baseline, self.prepared.sites, marks.strategy)
+        return {own.kernel: own for own in (*casts, *gathers_apart(baseline, marks.sites, marks.actions.again))}
 
     def user(self, kernel: int, reader: int, layer: int) -> User:
         """For whom in a layer one of these, or of what all share, is read."""

@@ -28,10 +28,10 @@ class GradientsOfGathers:
     rows: dict[int, int] = field(default_factory=dict)
 
     def part(self) -> None:
-        run = self.asked.run
-        for kernel, forward in run.forward_of.items():
-            own = self.asked.gathers.get(forward)
-            if own is not None:
+        stream = self.asked.prepared.baseline.kernels.stream
+        for kernel, forward in self.asked.run.forward_of.items():
+            own = self.asked.casts.get(forward)
+            if own is not None and stream[forward]:
                 self._part(kernel, own)
 
     def _part(self, kernel: int, own: Own) -> None:
