@@ -224,3 +224,14 @@ def test_the_view_in_place_of_a_product_with_1_moves_where_no_layer_scales_it_ag
         assert sites.under(baseline, again, again & False).of_moved[view] == scaling[0]
     again[sites.scaled[0][1][-1]] = True
     assert all(sites.under(baseline, again, again & False).of_moved[view] == -1 for view, _ in sites.scaled)
+
+
+def test_a_recomputed_layer_has_a_view_of_its_own_in_place_of_a_product_with_1() -> None:
+    """In front of its tables, of what it is given (89748654:24)."""
+    folder = TRACES / "fused_in_order" / "qwen3_gathered_behind_a_view"
+    graph = asked_of(folder, {"swap_config": {"swap": False}, "recompute_config": {"recompute": [1]}})
+    tables = [node for node in graph.again if graph.nodes.primitive[node] in ("Cos", "Sin")]
+    read = [graph.nodes.inputs[table][0] for table in tables]
+    assert tables
+    assert {graph.nodes.primitive[view] for view in read} == {"Reshape"}
+    assert min(read) >= graph.nodes.count
