@@ -2,15 +2,22 @@
 
 A layer that is recomputed as a whole is a graph of its own until late, and has both of them (measured with MindSpore
 2.9.0: families of mcore, with lazy inline). A view more or less moves what reads constants alone, as the loss does.
+
+Elsewhere the two are one before MindSpore looks for what runs again: it has the primitive of the first, with the flags
+of that, and the scope of the second (`TwoReshapeEliminater`, frontend/optimizer/irpass/reshape_eliminate.cc).
 """
 
 from __future__ import annotations
+
+from collections.abc import Collection
 
 import numpy as np
 
 from swapconf.models.cells import FIRST_LINEAR, MLP, MORPHED
 from swapconf.models.network import Network
+from swapconf.upstream.scopes import descends
 from swapconf.whatif.baseline import Baseline
+from swapconf.whatif.site_actions import SiteActions
 from swapconf.whatif.sites import Sites
 
 _MORPH = f".{MORPHED}"
@@ -32,6 +39,26 @@ def merged_views(baseline: Baseline, sites: Sites, network: Network) -> frozense
         if is_named or (homes[below] == _FIRST and view in split):
             found.append(view)
     return frozenset(found)
+
+
+def as_first(baseline: Baseline, sites: Sites, actions: SiteActions, apart: Collection[int]) -> Sites:
+    """A merged view in a recomputed cell runs again as the first of the two does, also where the recompute of the
+    second is excluded (measured with MindSpore 2.9.0: ``attention.reshape`` of legacy Llama; behind ``merged_views``,
+    which are ``apart``, that is kept). A first one that was asked for by itself is a call until late, and not merged
+    yet."""
+    merged, node = sites.of_merged, sites.of_node
+    found = (merged >= 0) & actions.excluded[node] & actions.again[merged] & (actions.cell[merged] >= 0)
+    found[list(apart)] = False
+    views = np.flatnonzero(found).tolist()
+    return sites.taken_for(
+        baseline, [(view, int(merged[view])) for view in views if _are_in_one_cell(sites, actions, view)]
+    )
+
+
+def _are_in_one_cell(sites: Sites, actions: SiteActions, view: int) -> bool:
+    """The recomputed cells around the first of two are around the second, too."""
+    (layer, first), (_, second) = sites.names[sites.of_merged[view]], sites.names[sites.of_node[view]]
+    return all(descends(second, {root}) for root in actions.roots[layer] if descends(first, {root}))
 
 
 def _split(baseline: Baseline) -> frozenset[int]:

@@ -200,5 +200,29 @@ def casts_apart(baseline: Baseline, sites: Sites, strategy: Strategy) -> list[Ow
     return list(found.values())
 
 
+def gathers_apart(baseline: Baseline, sites: Sites, again: Flags) -> list[Own]:
+    """What communication of the first step makes of equal views of several Linears: those whose own view runs again
+    where that of the one it is named after does not, or the other way round, have one for themselves (see
+    `communicated.gathered_once`). ``again``: [sites], and one more for none."""
+    kernels, (reader, face) = baseline.kernels, baseline.edges
+    asked = (face < int(baseline.step_starts[1])) & ~kernels.backward[reader] & (kernels.passing[face] >= 0)
+    asked &= (kernels.stream[face] != 0) & (sites.of_node[face] < 0) & (sites.of_moved[face] >= 0)
+    readers: dict[int, list[int]] = {}
+    for kernel, one in sorted(zip(face[asked].tolist(), reader[asked].tolist(), strict=True)):
+        readers.setdefault(kernel, []).append(one)
+    found = []
+    for kernel, ones in readers.items():
+        layer, path = sites.names[sites.of_moved[kernel]]
+        home, _, name = path.rpartition(".")
+        rows = {kernels.cell[one]: sites.row_of.get((layer, f"{kernels.cell[one]}.{name}"), -1) for one in ones}
+        is_again = bool(again[sites.of_moved[kernel]])
+        cells = [cell for cell, row in rows.items() if cell != home and row >= 0 and bool(again[row]) != is_again]
+        if cells:
+            users = frozenset((int(kernels.layer[kernel]), cell) for cell in cells)
+            view = int(baseline.reads.face[baseline.rows_of(kernel)][0])
+            found += [Own(kernel=one, users=users, cells=(home, *cells), site=rows[cells[0]]) for one in (view, kernel)]
+    return found
+
+
 def _longer(column: Ints, more: Sequence[int]) -> Ints:
     return np.concatenate([column, np.array(more, dtype=np.int64)])

@@ -23,6 +23,7 @@ from swapconf.whatif.communicated import (
 from swapconf.whatif.laid_out import SUM
 from swapconf.whatif.lazy_inline import barred
 from swapconf.whatif.loss import head_first
+from swapconf.whatif.merged_views import as_first
 from swapconf.whatif.not_inlined import left
 from swapconf.whatif.parted import Own, cells_of, flags, kinds, own_views, parted, stand_ins, standing_views
 from swapconf.whatif.placed import PlacedBaseline
@@ -34,6 +35,7 @@ from swapconf.whatif.site_actions import (
     asked_alone,
     copied_unread,
     on_device,
+    reshapes_asked_for,
     set_loose,
     site_actions,
     views_named,
@@ -42,6 +44,7 @@ from swapconf.whatif.sites import Sites
 from swapconf.whatif.streams import in_order, sent_ahead
 from swapconf.whatif.told import celled_layers, turned
 from swapconf.whatif.ungated import Covered, covered
+from swapconf.whatif.unsaved import given_to_unsaved
 from swapconf.whatif.unscaled import unscaled_by_turns, unscaled_early
 from swapconf.whatif.upfront import upfront
 from swapconf.whatif.weight_copies import WeightCopies, copied
@@ -108,7 +111,8 @@ def rerun_of(prepared: PlacedBaseline, strategy: Strategy) -> Rerun:
 def _runs_again(prepared: PlacedBaseline, strategy: Strategy, owns: Sequence[Own]) -> Rerun:
     baseline = prepared.baseline
     actions = site_actions(prepared.sites, strategy)
-    sites = prepared.sites.under(baseline, actions.again)
+    sites = prepared.sites.under(baseline, actions.again, actions.excluded)
+    sites = as_first(baseline, sites, actions, prepared.merged_views)
     flagged, kept, outputs = _flagged(baseline, sites, actions)
     if strategy.casts_stay:
         kept = [*kept, *casts_for_products(baseline)]
@@ -186,6 +190,7 @@ def _runs_again(prepared: PlacedBaseline, strategy: Strategy, owns: Sequence[Own
     staying_uses |= (program.face >= 0) & sent[program.face]
     late = (program.again | baseline.kernels.backward[program.reader]) & (program.face >= 0)
     unread = copied_unread(baseline, sites, actions, np.unique(program.face[late]), flagged)
+    given = given_to_unsaved(baseline, sites, reshapes_asked_for(strategy), actions.again, flagged)
     return Rerun(
         program=program,
         weights=weights,
@@ -203,7 +208,7 @@ def _runs_again(prepared: PlacedBaseline, strategy: Strategy, owns: Sequence[Own
             strategy=strategy,
         ),
         staying=staying_uses | unseen(baseline, program, whole, celled),
-        unread=unread,
+        unread=np.where(given, sites.of_node, unread),
         upfront=upfront(baseline, whole),
     )
 

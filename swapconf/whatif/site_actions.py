@@ -94,7 +94,7 @@ def site_actions(sites: Sites, strategy: Strategy) -> SiteActions:
         beside=frozenset(asked),
         excluded=_among(left, sites),
         left_out=frozenset(left),
-        reshapes=_among(_reshapes_asked_for(strategy), sites),
+        reshapes=_among(reshapes_asked_for(strategy), sites),
         by_model=by_model,
         alone=alone,
         handed_on=_among(handed, sites),
@@ -105,7 +105,7 @@ def site_actions(sites: Sites, strategy: Strategy) -> SiteActions:
     )
 
 
-def _reshapes_asked_for(strategy: Strategy) -> set[tuple[str, str]]:
+def reshapes_asked_for(strategy: Strategy) -> set[tuple[str, str]]:
     """Those that an entry of ``select_recompute`` names."""
     return {
         (entry.layer.name, path)

@@ -8,7 +8,7 @@ that has such a view of its own reads that site, not the one whose view survived
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -47,17 +47,23 @@ class Sites:
     named: tuple[tuple[int, int], ...] = ()
     scaled: tuple[tuple[int, tuple[int, ...]], ...] = ()
 
-    def under(self, baseline: Baseline, again: Flags) -> Sites:
-        """``again``: [sites], and one more for none. A view that MindSpore has merged with another one in front runs
-        again as the one that it is named after, whatever is decided for that in front (measured with MindSpore 2.9.0:
-        the Reshape of ``attention.wo``, legacy Llama). What is ``scaled`` moves only where no layer scales it again:
-        one that does reads what the view shows."""
+    def under(self, baseline: Baseline, again: Flags, excluded: Flags) -> Sites:
+        """``again``, ``excluded``: [sites], and one more for none. A view that MindSpore has merged with another one in
+        front runs again as the one that it is named after, whatever is decided for that in front (measured with
+        MindSpore 2.9.0: the Reshape of ``attention.wo``, legacy Llama), but where that is excluded (see
+        `merged_views.as_first`). What is ``scaled`` moves only where no layer scales it again: one that does reads what
+        the view shows."""
         moved = {face: sites[0] for face, sites in self.scaled if not again[list(sites)].any()}
         if moved:
             of_moved = self.of_moved.copy()
             of_moved[list(moved)] = list(moved.values())
-            return replace(self, of_moved=of_moved, scaled=()).under(baseline, again)
-        turned = [(node, site) for node, site in self.named if again[site] and not again[self.of_node[node]]]
+            return replace(self, of_moved=of_moved, scaled=()).under(baseline, again, excluded)
+        stays = again | excluded
+        turned = [(node, site) for node, site in self.named if again[site] and not stays[self.of_node[node]]]
+        return self.taken_for(baseline, turned)
+
+    def taken_for(self, baseline: Baseline, turned: Collection[tuple[int, int]]) -> Sites:
+        """``turned``: views, and the site that each runs again as."""
         if not turned:
             return self
         of_node, of_read, of_viewed = self.of_node.copy(), self.of_read.copy(), self.of_viewed.copy()

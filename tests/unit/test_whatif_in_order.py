@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
@@ -337,3 +338,51 @@ def test_what_is_left_for_an_output_weight_that_is_read_once_begins_with_what_th
     for first, second in ((before.graph.inputs[node], [nodes.inputs[node] for nodes in found]) for node in joined):
         assert [*first] == second[0]
         assert [first[1], first[0], *first[2:]] == second[1]
+
+
+def test_a_table_that_runs_again_by_itself_waits_for_no_layer_that_is_recomputed_behind() -> None:
+    """Which all layers share, so that one that is recomputed as a whole reads it, too, in each micro-batch (5540430:43:
+    nodes waited for one another in a circle)."""
+    asked = {
+        "swap_config": {"swap": True, "layer_swap": [{"backward_prefetch": 1, "layers": [0]}]},
+        "recompute_config": {
+            "recompute": [1],
+            "select_recompute": {r"self_attention\.apply_rotary_pos_emb\.cos": True},
+        },
+    }
+    baseline = graphed(TRACES / "in_order" / "qwen3_accumulated")
+    assert baseline.predict(strategy(TRACES / "in_order" / "qwen3_accumulated", asked)).order is Order.MINDSPORE
+
+
+def test_what_a_view_shows_that_runs_again_by_itself_is_copied_though_nothing_saves_the_view() -> None:
+    """In each micro-batch, beside what a Linear reads of it through another view (11819280:15)."""
+    folder, attention = TRACES / "in_order" / "telechat3_called_norm", "self_attention.core_attention"
+    asked = {
+        "swap_config": {"swap": True, "layer_swap": [{"backward_prefetch": 1, "layers": True}]},
+        "recompute_config": {
+            "recompute": False,
+            "select_recompute": {r"self_attention\.core_attention\.reshape": True},
+        },
+    }
+    found = graphed(folder).predict(strategy(folder, asked))
+    unread = [found.moves.sites[site] for site in found.moves.site[found.moves.unread].tolist()]
+    baseline = graphed(folder).prepared.baseline
+    batches = len(baseline.batches)
+    assert unread.count(("3", f"{attention}.merge_head_transpose")) == batches > baseline.steps
+
+
+def test_what_two_linears_gather_is_one_only_as_long_as_their_views_run_again_alike() -> None:
+    """Where the first of a network is recomputed by itself, both gather what they read, and scatter their gradients
+    (28811127:8)."""
+    folder = TRACES / "in_order" / "llama_last_sum_gathered"
+    asked = {
+        "swap_config": {"swap": True, "layer_swap": [{"backward_prefetch": 50, "layers": True}]},
+        "recompute_config": {"recompute": False, "select_recompute": {r"feed_forward\.w1": True}},
+    }
+    graph = strategy_graph(asked_of(folder, asked))
+    before, now = (
+        Counter(one.nodes.primitive[node] for node in lives(one).order) for one in (unchanged(graph.run), graph)
+    )
+    passes = 6  # of 3 layers
+    assert now["AllGather"] - before["AllGather"] == 2 * passes  # one of them runs again
+    assert now["ReduceScatter"] - before["ReduceScatter"] == passes

@@ -19,6 +19,7 @@ from swapconf.whatif.graph.given import FirstInputs, given
 from swapconf.whatif.graph.inner_states import InnerStates
 from swapconf.whatif.graph.moves import ADD, MoveTos
 from swapconf.whatif.graph.nodes import Nodes
+from swapconf.whatif.graph.scaled import ScaledAgain
 from swapconf.whatif.graph.slices import Slices
 from swapconf.whatif.graph.tables import Tables
 from swapconf.whatif.graph.ties import Ties
@@ -69,6 +70,10 @@ class RecomputedNodes:
     @cached_property
     def _first(self) -> FirstInputs:
         return FirstInputs(self.nodes, self.ties)
+
+    @cached_property
+    def _scaled(self) -> ScaledAgain:
+        return ScaledAgain(self.asked, self.nodes, self.ties, self.gated)
 
     @cached_property
     def _states(self) -> InnerStates:
@@ -213,12 +218,13 @@ class RecomputedNodes:
             return self.loaded(value, kernel, barrier, part), False
         if source == NO_NODE:
             return self._constant(value, kernel, barrier, part)
-        constant = self.constants.again(value, kernel)
-        if constant != NO_NODE:
+        if (constant := self.constants.again(value, kernel)) != NO_NODE:
             return constant, False
         if self._read_again(value, kernel, part) is not None:
             shown = self.shown(value, barrier, part)
             return self._states.handed(shown, value, kernel, barrier, part), True
+        if (scaled := self._scaled.of(source, kernel, barrier, part)) != NO_NODE:
+            return scaled, False
         use = asked.use(kernel, True, source, item)
         if use.window >= 0:
             return self.gated(self.moves.returned(use.window, barrier), source, kernel, part, item), False

@@ -17,7 +17,7 @@ from swapconf.trace.trace import POINT_TO_POINT
 from swapconf.upstream.scopes import descends
 from swapconf.whatif.graph.called import called
 from swapconf.whatif.graph.run_graph import RunGraph
-from swapconf.whatif.parted import Own, User, casts_apart, cells_of
+from swapconf.whatif.parted import Own, User, casts_apart, cells_of, gathers_apart
 from swapconf.whatif.placed import PlacedBaseline
 from swapconf.whatif.predict import LaunchPlan
 from swapconf.whatif.swap import Windows
@@ -225,9 +225,11 @@ class Asked:
 
     @cached_property
     def casts(self) -> dict[int, Own]:
-        """By kernel of the step casts that a second cell has for itself."""
-        prepared = self.prepared
-        return {own.kernel: own for own in casts_apart(prepared.baseline, prepared.sites, self.plan.marks.strategy)}
+        """By kernel of the step casts, or communication and the view that it sends, that other cells have for
+        themselves."""
+        baseline, marks = self.prepared.baseline, self.plan.marks
+        casts = casts_apart(baseline, self.prepared.sites, marks.strategy)
+        return {own.kernel: own for own in (*casts, *gathers_apart(baseline, marks.sites, marks.actions.again))}
 
     def user(self, kernel: int, reader: int, layer: int) -> User:
         """For whom in a layer one of these, or of what all share, is read."""

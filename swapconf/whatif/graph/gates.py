@@ -200,7 +200,7 @@ class Gates:
             if node in seen:
                 continue
             seen.add(node)
-            readers = asked.behind.get(node, [])
+            readers = self._behind(node, part)
             cells += [reader for reader in readers if asked.root[reader] != NO_CELL]
             further = [reader for reader in readers if asked.root[reader] == NO_CELL]
             stack += further
@@ -211,6 +211,13 @@ class Gates:
             if gate != NO_NODE:
                 return gate
         return self._behind_ends(ends, part)
+
+    def _behind(self, node: int, part: Part) -> list[int]:
+        """What runs again and reads a node; of what all layers share, which each makes for itself, in the same one."""
+        found = self.asked.behind.get(node, [])
+        if node not in self.asked.shared:
+            return found
+        return [one for one in found if one in self.asked.shared or self.asked.part(one).passing == part.passing]
 
     def _behind_ends(self, ends: list[int], part: Part) -> int:
         asked = self.asked

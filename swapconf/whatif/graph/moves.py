@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from swapconf.trace.launch_graph import DEPEND, ITEM, NO_NODE
-from swapconf.upstream.primitives import VIEWS
+from swapconf.upstream.primitives import CAST, VIEWS
 from swapconf.whatif.graph.asked import NO_CELL, Asked
 from swapconf.whatif.graph.nodes import MOVE, Nodes
 from swapconf.whatif.graph.ties import Ties
@@ -141,7 +141,7 @@ class MoveTos:
         ]
 
     def _tie_readers(self, value: int, copied: int) -> None:
-        readers = self._forward_readers(value)
+        readers = self._of_gathers(value) or self._forward_readers(value)
         if len(readers) > 1 and not self._is_merged(value, readers):
             readers = self._given_with(self._first(value, readers), readers)
         readers = [one for one in readers if not self._is_in_cell(one)] or readers
@@ -151,6 +151,13 @@ class MoveTos:
             tie = self.nodes.tied(value, copied)
             for reader in readers:
                 self._redirect(reader, value, tie)
+
+    def _of_gathers(self, value: int) -> list[int]:
+        """What some Linears have for themselves of what others gather in a recomputed cell: that waits, whichever of
+        several copies is asked first."""
+        nodes = self.nodes
+        made = (node for (kernel, _), node in self.tables.items() if kernel in self.asked.casts)
+        return [one for one in made if nodes.primitive[one] != CAST and nodes.maker(nodes.inputs[one][0]) == value]
 
     def _part_view(self, view: int, value: int) -> None:
         """Of equal views of several cells, that MindSpore has made one, the last one waits for the copy alone, and the

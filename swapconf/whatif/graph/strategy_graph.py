@@ -19,6 +19,7 @@ from swapconf.whatif.graph.constants import Constants
 from swapconf.whatif.graph.doubled import doubled
 from swapconf.whatif.graph.fused import fuse
 from swapconf.whatif.graph.gates import Gates
+from swapconf.whatif.graph.gathers import GradientsOfGathers
 from swapconf.whatif.graph.layer_states import LayerStates
 from swapconf.whatif.graph.literals import rows_of_literals
 from swapconf.whatif.graph.moves import MoveTos
@@ -86,6 +87,7 @@ class _Building:
         self._nodes = Nodes(asked.run.graph)
         self._ties = Ties(asked.run, self._nodes, asked.is_mcore)
         self._tables = Tables(asked, self._nodes)
+        self._gathers = GradientsOfGathers(asked, self._nodes)
         self._gates = Gates(asked, self._nodes)
         self._views = ViewParts(asked, self._nodes)
         self._moves = MoveTos(asked, self._nodes, self._ties, self._tables.made, self._views)
@@ -107,6 +109,7 @@ class _Building:
 
     def graph(self) -> StrategyGraph:
         self._tables.part()
+        self._gathers.part()
         self._gates.part_excluded()
         self._views.part()
         self._drop_copies()
@@ -133,7 +136,7 @@ class _Building:
         Returned(self._asked, self._nodes, cells).tie()
         back = {node: window for (window, _), node in self._moves.back.items()}
         again = self._again.kernel_of | self._constants.kernel_of
-        copies = again | self._tables.kernel_of | self._slices.kernel_of
+        copies = again | self._tables.kernel_of | self._slices.kernel_of | self._gathers.kernel_of
         fuse(self._nodes, self._run, copies)
         literals = rows_of_literals(self._asked, self._moves, self._again.kernel_of.values())
         launches = launched_with_copies(self._nodes, windows.prefetch, back)
@@ -150,7 +153,7 @@ class _Building:
             sums=self._moves.sums,
             norms=frozenset(self._again.norms),
             adds=frozenset(self._again.adds),
-            weights=self._again.weights.rows | self._slices.rows,
+            weights=self._again.weights.rows | self._slices.rows | self._gathers.rows,
             constants=[*self._constants.rows(), *literals],
         )
 

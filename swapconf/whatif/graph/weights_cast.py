@@ -51,5 +51,5 @@ def stays(asked: Asked, cast: int, reader: int) -> bool:
     if own is None:
         return False
     sites, layer = asked.plan.marks.sites, int(asked.prepared.baseline.kernels.layer[cast])
-    site = own.site if asked.user(cast, reader, layer) in own.users else int(sites.of_node[cast])
+    site = own.site if asked.user(cast, reader, layer) in own.users else int(sites.of_moved[cast])
     return not asked.plan.marks.actions.again[site]
