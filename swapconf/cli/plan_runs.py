@@ -21,11 +21,8 @@ if TYPE_CHECKING:
     from swapconf.study.study import Study
 
 
-def dry_run(
-    study: Study, keep: Path, runs: RunOptions, title: str, ranks: Sequence[int] = (), *, grows: bool = True
-) -> list[StageRun]:
-    """``ranks`` of a config dry-run, or one of every stage, with their traces in ``keep``. ``grows``: of a folded one,
-    too, more runs may be made for a trace."""
+def dry_run(study: Study, keep: Path, runs: RunOptions, title: str, ranks: Sequence[int] = ()) -> list[StageRun]:
+    """``ranks`` of a config dry-run, or one of every stage, with their traces in ``keep``."""
     from swapconf.dryrun.pynative.expert_load import EVEN
     from swapconf.plan import runs as dry_runs
 
@@ -38,7 +35,6 @@ def dry_run(
         ranks=ranks,
         register_path=runs.register_path or "",
         load=runs.load or EVEN,
-        grows=grows,
     )
     return dry_runs.stage_runs(orders, reports(orders, runs, title))
 

@@ -325,4 +325,4 @@ def run_plan(
     written = study_for_run(document, os.environ)
     go_on(written, study.findings)
     with tempfile.TemporaryDirectory(prefix="swapconf-plan-", ignore_cleanup_errors=True) as folder:
-        return dry_run(written, Path(folder), runs, phrase("plan"), ranks, grows=False)
+        return dry_run(written, Path(folder), runs, phrase("plan"), ranks)

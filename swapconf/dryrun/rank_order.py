@@ -27,14 +27,13 @@ def register_path(folder: str) -> str:
 @dataclass(frozen=True, kw_only=True)
 class RankOrder:
     """``fold``: extrapolate from fewer layers where that is possible. ``keep``: the folder for the files, None for a
-    temporary one. ``grows``: more runs may be made only to grow a trace of the whole model. ``children``: how many
-    child processes this order may have at once. ``machine``: for workspace (level 2) and times (level 3); None for the
-    generic card. ``settings``: those that hold for the YAML. ``register_path``: the folder with the code of models that
-    mindformers does not have, "" for none. ``as_parallel``: of PyNative, recompute and swap as on several cards.
-    ``launch_blocking``: of PyNative on shards, each operator ends before Python goes on, as it always does on one card;
-    ``load``: how tokens are spread over its experts. ``steps``: how many are trained to see what grows from one to the
-    next, where they are more than usual; ``is_watched``: this is the run that does it, see `watched.py`. ``board``:
-    where its children are entered while they run, see `board.py`."""
+    temporary one. ``children``: how many child processes this order may have at once. ``machine``: for workspace
+    (level 2) and times (level 3); None for the generic card. ``settings``: those that hold for the YAML.
+    ``register_path``: the folder with the code of models that mindformers does not have, "" for none. ``as_parallel``:
+    of PyNative, recompute and swap as on several cards. ``launch_blocking``: of PyNative on shards, each operator ends
+    before Python goes on, as it always does on one card; ``load``: how tokens are spread over its experts. ``steps``:
+    how many are trained to see what grows from one to the next, where they are more than usual; ``is_watched``: this is
+    the run that does it, see `watched.py`. ``board``: where its children are entered while they run, see `board.py`."""
 
     document: Document
     rank: int
@@ -49,7 +48,6 @@ class RankOrder:
     fold: bool = False
     timeout_seconds: float = 3600.0
     keep: Path | None = None
-    grows: bool = True
     children: int = 1
     machine: Machine | None = None
     settings: Settings = NONE

@@ -87,7 +87,6 @@ def _path(order: RankOrder) -> Path:
         "real_data": order.real_data,
         **({"steps": order.steps} if order.steps != STEPS else {}),
         "fold": order.fold,
-        **({} if order.grows else {"grows": False}),
         **({"hyper_parallel": find_spec("hyper_parallel") is not None} if "parallelism" in settings else {}),
         "variables": {name: os.environ[name] for name in sorted(os.environ) if name.startswith(_ASKED_BY)},
         "families": dict(order.settings.families),

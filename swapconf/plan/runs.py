@@ -97,11 +97,9 @@ def orders(
     ranks: Sequence[int] = (),
     register_path: str = "",
     load: ExpertLoad = EVEN,
-    grows: bool = True,
 ) -> list[RankOrder]:
-    """``ranks``, or one rank of each stage. ``grows``: see `RankOrder`. One card of PyNative recomputes and swaps as
-    several do, and of several the fullest counts, whose launches block: else threads race, and no two runs are the
-    same."""
+    """``ranks``, or one rank of each stage. One card of PyNative recomputes and swaps as several do, and of several the
+    fullest counts, whose launches block: else threads race, and no two runs are the same."""
     cluster = cluster_of(document)
     is_pynative = study.config.dialect is Dialect.PYNATIVE
     return [
@@ -112,7 +110,6 @@ def orders(
             fold=fold,
             timeout_seconds=timeout_seconds,
             keep=keep,
-            grows=grows,
             settings=study.settings,
             register_path=register_path,
             as_parallel=is_pynative and cluster.num_devices == 1,

@@ -197,12 +197,9 @@ def test_where_the_smallest_runs_do_not_show_what_repeats_itself_larger_ones_are
     assert trace_folder.read(tmp_path / "rank_0", 0).used_peak_bytes == toy(16, 2).used_peak_bytes
 
 
-@pytest.mark.parametrize("less", [{"keep": None}, {"grows": False}])
-def test_no_run_is_made_for_a_trace_alone_that_is_not_kept_or_not_needed(
-    spoiled: list[int], tmp_path: Path, less: dict[str, Any]
-) -> None:
+def test_without_keep_no_run_is_made_for_a_trace_alone(spoiled: list[int], tmp_path: Path) -> None:
     spoiled.append(4)
-    report = dry_run(replace(order(tmp_path), **less))
+    report = dry_run(replace(order(tmp_path), keep=None))
     assert "(fragments are estimated)" in report.fold_note
 
 

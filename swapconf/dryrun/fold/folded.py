@@ -220,7 +220,7 @@ def _further(
     order: RankOrder, study: Study, plan: Fold, size: Size, known: dict[Size, MeasuredRun]
 ) -> GrownFrom | None:
     """One more run, which only a trace that is kept is worth; None where it does not end well."""
-    if order.keep is None or not order.grows:
+    if order.keep is None:
         return None
     try:
         return _source(*_run([_part(order, study, plan, size)], plan, 1, known))
