@@ -76,10 +76,14 @@ class CellStates:
         ExpertStates(self.asked, self.nodes, self).tie()
 
     def _return(self, batch: int, state: int) -> None:
-        """What a forward pass returns waits for the last state, and for what was read in it."""
+        """What a forward pass returns waits for the last state, and for what was read in it; without lazy inline it is
+        part of the step, and returns nothing."""
+        saved = self.asked.run.saved_of.get(batch)
+        if saved is None:
+            return
         read = (node for node in self._handed.get(batch, self.reading) if self.state(node) == state)
         copies = [next((user for user in self.asked.run.users[node] if self._copies(user)), node) for node in read]
-        value = self.nodes.inputs[self.asked.run.saved_of[batch]][0]
+        value = self.nodes.inputs[saved][0]
         if self.nodes.primitive[value] == DEPEND and not self.nodes.waits_for_state(value):
             end = self.nodes.add(STATE, (state, self.nodes.add(TUPLE, copies)))
             self.nodes.inputs[value][0] = self.nodes.tied(self.nodes.inputs[value][0], end)
