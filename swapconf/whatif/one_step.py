@@ -248,6 +248,7 @@ def _first(prepared: PlacedBaseline, count: int) -> PlacedBaseline:
             home=None if sites.home is None else sites.home[:count],
             unsaved=tuple(found for found in sites.unsaved if found[0] < count),
             named=tuple(found for found in sites.named if found[0] < count),
+            scaled=tuple(found for found in sites.scaled if found[0] < count),
         ),
         network=prepared.network,
     )

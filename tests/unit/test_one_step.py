@@ -21,9 +21,10 @@ from swapconf.whatif.predict import prediction, schedule
 from swapconf.whatif.predicted_program import predicted_program
 from swapconf.whatif.prediction import Moves
 from swapconf.whatif.prepare import prepare
+from swapconf.whatif.unfused import unfused
 from tests.helpers import RECORDED_WITH, TRACES, golden, packed, study_of, study_of_values
 
-IN_ORDER = TRACES / "in_order"
+IN_ORDER, FUSED = TRACES / "in_order", TRACES / "fused_in_order"
 ALIKE = (
     "qwen3_moe_not_inlined",
     "deepseek_v3_experts_added",
@@ -38,11 +39,12 @@ ALIKE = (
     "telechat3_moe_view_left_out",
     "telechat3_recomputed_norms",
 )
+ALIKE_FUSED = ("llama", "qwen3_gathered_behind_a_view")
 USUAL = IN_ORDER / "glm2_not_sliced"
 HELD_LONGER = IN_ORDER / "glm2_received"  # what the first step sends is held until the second waits for it
 RUNS = [
     pytest.param(folder, run, id=f"{folder.name}-{number}")
-    for folder in (IN_ORDER / name for name in ALIKE)
+    for folder in (*(IN_ORDER / name for name in ALIKE), *(FUSED / name for name in ALIKE_FUSED))
     for number, run in enumerate(json.loads((folder / "strategies.json").read_text()))
 ]
 NOTHING = {"swap_config": {"swap": False}, "recompute_config": {"recompute": False}}
@@ -52,7 +54,7 @@ NOTHING = {"swap_config": {"swap": False}, "recompute_config": {"recompute": Fal
 def whole(folder: Path) -> tuple[PlacedBaseline, Step]:
     network, trace = study_of(folder / "model.yaml").network, packed(folder)
     assert network is not None
-    prepared = placed(prepare(trace), network)
+    prepared = placed(prepare(unfused(trace)), network)
     return prepared, step_of(trace, prepared.baseline)
 
 
