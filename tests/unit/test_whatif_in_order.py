@@ -29,9 +29,12 @@ from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.graph.asked import Asked
 from swapconf.whatif.graph.doubled import doubled
 from swapconf.whatif.graph.memory import lives
+from swapconf.whatif.graph.nodes import Nodes
 from swapconf.whatif.graph.predict import GraphedBaseline
 from swapconf.whatif.graph.run_graph import RunGraph
+from swapconf.whatif.graph.slices import Slices
 from swapconf.whatif.graph.strategy_graph import strategy_graph, unchanged
+from swapconf.whatif.graph.ties import Ties
 from swapconf.whatif.placed import placed
 from swapconf.whatif.predict import predict, schedule
 from swapconf.whatif.prepare import prepare
@@ -386,3 +389,23 @@ def test_what_two_linears_gather_is_one_only_as_long_as_their_views_run_again_al
     passes = 6  # of 3 layers
     assert now["AllGather"] - before["AllGather"] == 2 * passes  # one of them runs again
     assert now["ReduceScatter"] - before["ReduceScatter"] == passes
+
+
+@pytest.mark.parametrize("is_accumulated", [True, False])
+def test_slices_are_gathered_from_a_group_of_one_rank_only_where_a_step_is_accumulated_or_has_stages(
+    is_accumulated: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """True runs of a GLM2 with four data-parallel ranks: with two micro-batches slices are gathered again, with one
+    micro-batch none are, neither with lazy inline nor without (98354866:11)."""
+    folder = TRACES / "in_order" / "glm2_parallel_optimizer"
+    asked = asked_of(
+        folder,
+        {"swap_config": {"swap": False}, "recompute_config": {"recompute": True, "recompute_slice_activation": True}},
+    )
+    baseline = asked.prepared.baseline
+    assert baseline.is_accumulated
+    assert not baseline.is_piped
+    monkeypatch.setattr(type(baseline), "is_accumulated", is_accumulated)
+    nodes = Nodes(asked.run.graph)
+    slices = Slices(asked, nodes, Ties(asked.run, nodes, asked.is_mcore))
+    assert any(slices.is_sliced(kernel, 0) for kernel in range(asked.run.count)) is is_accumulated

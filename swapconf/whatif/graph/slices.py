@@ -2,9 +2,12 @@
 
 With ``recompute_slice_activation`` and the parallel optimizer MindSpore keeps a slice of what an operator of a layer
 that is recomputed as a whole leaves for one: the outputs of such layers, and what is left out of them. Ranks that hold
-the same share it. Where none does, the slice is a view of the whole, and it is gathered from a group of one (measured
-with MindSpore 2.9.0; frontend/optimizer/slice_activation_in_recompute.cc). What several ranks hold is sliced along its
-first dimension where that can be divided by their number: with the one sample of a rank that it cannot, and it stays.
+the same share it. Where none does, the slice is a view of the whole, and it is gathered from a group of one
+(frontend/optimizer/slice_activation_in_recompute.cc). Such groups MindSpore makes only where the step is accumulated or
+has pipeline stages, with the parallel optimizer; elsewhere it finds none, and keeps the whole, with lazy inline, too
+(`OperatorInfo::CreateGroupByTensorMap` of frontend/parallel/ops_info/operator_info.cc; measured with MindSpore 2.9.0).
+What several ranks hold is sliced along its first dimension where that can be divided by their number: with the one
+sample of a rank that it cannot, and it stays.
 """
 
 from __future__ import annotations
@@ -52,7 +55,13 @@ class Slices:
 
     @cached_property
     def _is_on(self) -> bool:
-        return bool(self.asked.plan.marks.strategy.recompute_options.get(_OPTION)) and bool(self._gathering)
+        asks = self.asked.plan.marks.strategy.recompute_options.get(_OPTION, False)
+        return asks and self._has_groups_of_one and bool(self._gathering)
+
+    @property
+    def _has_groups_of_one(self) -> bool:
+        baseline = self.asked.prepared.baseline
+        return baseline.is_accumulated or baseline.is_piped
 
     @cached_property
     def _gathering(self) -> list[int]:
