@@ -13,12 +13,14 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from swapconf.trace.columns import Flags
 from swapconf.trace.launch_graph import NO_NODE, TUPLE
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.graph.asked import NO_CELL, Asked, Part
 from swapconf.whatif.graph.components import Components
 from swapconf.whatif.graph.gradients import SUMS, arrived, given_to, is_gradient, summed_beside, with_losses
 from swapconf.whatif.graph.nodes import Nodes
+from swapconf.whatif.served import casts_behind_sums
 
 _HAND_ON = frozenset({"Add", "AddExt", *VIEWS})  # the gradient of what they make to what they read
 _FAR = 30
@@ -118,7 +120,8 @@ class Gates:
 
     def _is_output(self, node: int, part: Part) -> bool:
         """Something that the forward pass does outside of a cell reads what the node makes, or a sum or a view of it,
-        whose gradient is the same."""
+        whose gradient is the same, or what fusion rounds it to, which has come behind all gradients: so the sum over
+        experts ends a layer of which the residuals are not in Float32."""
         baseline = self.asked.prepared.baseline
         kernels, stack, seen = baseline.kernels, [node], {node}
         while stack:
@@ -127,10 +130,15 @@ class Gates:
                     continue
                 if not self.asked.is_under(part.cell, reader) or kernels.passing[reader] != kernels.passing[node]:
                     return True
-                if kernels.primitive[reader] in _HAND_ON and reader not in seen:
+                is_same = kernels.primitive[reader] in _HAND_ON or self._rounding[reader]
+                if is_same and reader not in seen:
                     seen.add(reader)
                     stack.append(reader)
         return False
+
+    @cached_property
+    def _rounding(self) -> Flags:
+        return casts_behind_sums(self.asked.prepared.baseline)
 
     @cached_property
     def _by_pass(self) -> dict[int, list[tuple[int, int]]]:
