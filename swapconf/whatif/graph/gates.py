@@ -13,7 +13,6 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from swapconf.trace.columns import Flags
 from swapconf.trace.launch_graph import NO_NODE, TUPLE
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.graph.asked import NO_CELL, Asked, Part
@@ -130,15 +129,14 @@ class Gates:
                     continue
                 if not self.asked.is_under(part.cell, reader) or kernels.passing[reader] != kernels.passing[node]:
                     return True
-                is_same = kernels.primitive[reader] in _HAND_ON or self._rounding[reader]
-                if is_same and reader not in seen:
+                if reader not in seen and (kernels.primitive[reader] in _HAND_ON or reader in self._rounding):
                     seen.add(reader)
                     stack.append(reader)
         return False
 
     @cached_property
-    def _rounding(self) -> Flags:
-        return casts_behind_sums(self.asked.prepared.baseline)
+    def _rounding(self) -> frozenset[int]:
+        return frozenset(casts_behind_sums(self.asked.prepared.baseline).nonzero()[0].tolist())
 
     @cached_property
     def _by_pass(self) -> dict[int, list[tuple[int, int]]]:
