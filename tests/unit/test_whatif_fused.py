@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,8 @@ import pytest
 from swapconf.trace.launch_graph import NO_NODE
 from swapconf.trace.launch_order import launched, reproduces
 from swapconf.upstream.primitives import CAST, VIEWS
-from swapconf.whatif.graph.asked import Asked
+from swapconf.whatif.graph.asked import Asked, Part
+from swapconf.whatif.graph.gates import Gates
 from swapconf.whatif.graph.memory import lives
 from swapconf.whatif.graph.nodes import MOVE
 from swapconf.whatif.graph.predict import GraphedBaseline
@@ -262,3 +264,14 @@ def test_a_recomputed_layer_has_a_view_of_its_own_in_place_of_a_product_with_1()
     assert tables
     assert {graph.nodes.primitive[view] for view in read} == {"Reshape"}
     assert min(read) >= graph.nodes.count
+
+
+@pytest.mark.parametrize("is_rounded", [True, False])
+def test_what_fusion_rounds_a_sum_to_is_what_a_recomputed_layer_leaves(is_rounded: bool) -> None:
+    """Of the last sum over experts (0), which a Cast (1) rounds for the next layer (2): that Cast has no gradient."""
+    kernels = SimpleNamespace(backward=[False] * 3, passing=[7, 7, 8], primitive=["ReduceSum", "Cast", "AddExt"])
+    baseline = SimpleNamespace(kernels=kernels, followers=lambda node: [[1], [2], []][node])
+    asked = SimpleNamespace(prepared=SimpleNamespace(baseline=baseline), is_under=lambda cell, node: node < 2)
+    gates = object.__new__(Gates)
+    gates.__dict__.update(asked=asked, _rounding=frozenset({1} if is_rounded else ()))
+    assert gates._is_output(0, Part(7, 0)) is is_rounded
