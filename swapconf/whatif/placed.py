@@ -19,6 +19,7 @@ from swapconf.whatif.latest import Latest
 from swapconf.whatif.lazy_inline import Barrier, barriers
 from swapconf.whatif.merged_views import merged_views
 from swapconf.whatif.redistributed import redistributed
+from swapconf.whatif.served import casts_behind_sums
 from swapconf.whatif.sites import Sites
 
 _ONCE = frozenset({"Receive", "TensorMove"})
@@ -74,6 +75,11 @@ class PlacedBaseline:
     def merged_views(self) -> frozenset[int]:
         """See `merged_views.merged_views`."""
         return merged_views(self.baseline, self.sites, self.network)
+
+    @cached_property
+    def rounding(self) -> frozenset[int]:
+        """See `served.casts_behind_sums`."""
+        return frozenset(np.flatnonzero(casts_behind_sums(self.baseline)).tolist())
 
     @cached_property
     def gradient_only(self) -> dict[int, Ints]:

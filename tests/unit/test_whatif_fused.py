@@ -271,7 +271,7 @@ def test_what_fusion_rounds_a_sum_to_is_what_a_recomputed_layer_leaves(is_rounde
     """Of the last sum over experts (0), which a Cast (1) rounds for the next layer (2): that Cast has no gradient."""
     kernels = SimpleNamespace(backward=[False] * 3, passing=[7, 7, 8], primitive=["ReduceSum", "Cast", "AddExt"])
     baseline = SimpleNamespace(kernels=kernels, followers=lambda node: [[1], [2], []][node])
-    asked = SimpleNamespace(prepared=SimpleNamespace(baseline=baseline), is_under=lambda cell, node: node < 2)
+    prepared = SimpleNamespace(baseline=baseline, rounding=frozenset({1} if is_rounded else ()))
     gates = object.__new__(Gates)
-    gates.__dict__.update(asked=asked, _rounding=frozenset({1} if is_rounded else ()))
+    gates.__dict__.update(asked=SimpleNamespace(prepared=prepared, is_under=lambda cell, node: node < 2))
     assert gates._is_output(0, Part(7, 0)) is is_rounded

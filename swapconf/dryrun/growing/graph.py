@@ -111,7 +111,7 @@ class _Sees:
 
     def all_of(self, inputs: Sequence[int], rule: Rule, turn: int) -> Iterator[int]:
         """What a node at a turn reads instead of ``inputs``."""
-        turns = {Seen.FIRST: 0, Seen.LAST: self._last, Seen.OWN: turn}
+        turns = self._turns(turn)
         pairs = [*zip(inputs[: rule.alike], rule.seen, strict=True)]
         here = 0
         for cut in (*rule.cuts, Cut(len(pairs), 0, is_upwards=True)):
@@ -125,7 +125,10 @@ class _Sees:
 
     def item(self, given: int, seen: Seen, turn: int, values: Sequence[int]) -> int:
         """Where among ``values`` that is which a node at a turn takes instead of ``given``."""
-        return values.index(self._shown(given, seen, {Seen.FIRST: 0, Seen.LAST: self._last, Seen.OWN: turn}))
+        return values.index(self._shown(given, seen, self._turns(turn)))
+
+    def _turns(self, own: int) -> dict[Seen, int]:
+        return {Seen.FIRST: 0, Seen.LAST: self._last, Seen.OWN: own}
 
     def _shown(self, given: int, seen: Seen, turns: Mapping[Seen, int]) -> int:
         if given == NO_NODE:

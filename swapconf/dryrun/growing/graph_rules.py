@@ -111,16 +111,18 @@ def rules(found: Aligned) -> Rules:
 
 
 def _taken(shows: _Shows, found: Aligned, row: int, node: int, twin: int) -> Seen | None:
-    """Of what a node takes out of a tuple, which is behind it in no graph."""
-    values = [
-        graph.inputs[graph.inputs[at][0]][graph.item[at] : graph.item[at] + 1]
-        for graph, at in ((found.small, row), (found.big, node), (found.big, twin))
-    ]
-    if found.small.item[row] < 0:
+    """Of what a node takes out of a tuple, None where it takes nothing: it may be tied to it."""
+    places = (found.small, row), (found.big, node), (found.big, twin)
+    items = [int(graph.item[at]) for graph, at in places]
+    if max(items) < 0:
         return None
-    if node != twin:
-        return _of_copied(shows, row, *values).seen[0]
-    return _Walk(shows, *values[:2]).rule(node).seen[0]
+    if min(items) < 0:
+        raise _no_rule(row)
+    given, one, other = (
+        [graph.inputs[graph.inputs[at][0]][item]] for (graph, at), item in zip(places, items, strict=True)
+    )
+    rule = _of_copied(shows, row, given, one, other) if node != twin else _Walk(shows, given, one).rule(node)
+    return rule.seen[0]
 
 
 def _lengths(unrolled: Unrolled) -> list[int]:

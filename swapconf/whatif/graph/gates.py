@@ -19,7 +19,6 @@ from swapconf.whatif.graph.asked import NO_CELL, Asked, Part
 from swapconf.whatif.graph.components import Components
 from swapconf.whatif.graph.gradients import SUMS, arrived, given_to, is_gradient, summed_beside, with_losses
 from swapconf.whatif.graph.nodes import Nodes
-from swapconf.whatif.served import casts_behind_sums
 
 _HAND_ON = frozenset({"Add", "AddExt", *VIEWS})  # the gradient of what they make to what they read
 _FAR = 30
@@ -121,7 +120,7 @@ class Gates:
         """Something that the forward pass does outside of a cell reads what the node makes, or a sum or a view of it,
         whose gradient is the same, or what fusion rounds it to, which has come behind all gradients: so the sum over
         experts ends a layer of which the residuals are not in Float32."""
-        baseline = self.asked.prepared.baseline
+        baseline, rounding = self.asked.prepared.baseline, self.asked.prepared.rounding
         kernels, stack, seen = baseline.kernels, [node], {node}
         while stack:
             for reader in baseline.followers(stack.pop()):
@@ -129,14 +128,10 @@ class Gates:
                     continue
                 if not self.asked.is_under(part.cell, reader) or kernels.passing[reader] != kernels.passing[node]:
                     return True
-                if reader not in seen and (kernels.primitive[reader] in _HAND_ON or reader in self._rounding):
+                if reader not in seen and (kernels.primitive[reader] in _HAND_ON or reader in rounding):
                     seen.add(reader)
                     stack.append(reader)
         return False
-
-    @cached_property
-    def _rounding(self) -> frozenset[int]:
-        return frozenset(casts_behind_sums(self.asked.prepared.baseline).nonzero()[0].tolist())
 
     @cached_property
     def _by_pass(self) -> dict[int, list[tuple[int, int]]]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from swapconf.trace.launch_graph import DEPEND, ITEM, NO_NODE
 from swapconf.upstream.primitives import CAST, VIEWS
@@ -156,8 +157,12 @@ class MoveTos:
         """What some Linears have for themselves of what others gather in a recomputed cell: that waits, whichever of
         several copies is asked first."""
         nodes = self.nodes
+        return [one for one in self._gathers if nodes.maker(nodes.inputs[one][0]) == value]
+
+    @cached_property
+    def _gathers(self) -> list[int]:
         made = (node for (kernel, _), node in self.tables.items() if kernel in self.asked.casts)
-        return [one for one in made if nodes.primitive[one] != CAST and nodes.maker(nodes.inputs[one][0]) == value]
+        return [node for node in made if self.nodes.primitive[node] != CAST]
 
     def _part_view(self, view: int, value: int) -> None:
         """Of equal views of several cells, that MindSpore has made one, the last one waits for the copy alone, and the

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from swapconf.trace.launch_graph import NO_NODE
 from swapconf.whatif.graph.asked import NO_CELL, Asked, Part
@@ -26,6 +27,11 @@ class ScaledAgain:
     gated: Callable[[int, int, int, Part, int], int]
     _views: dict[tuple[int, Part], int] = field(default_factory=dict)
 
+    @cached_property
+    def _rows(self) -> dict[int, tuple[int, ...]]:
+        """By kernel that is such a view the sites of the products."""
+        return dict(self.asked.prepared.sites.scaled)
+
     def of(self, view: int, kernel: int, barrier: int, part: Part) -> int:
         """What a kernel of a part reads for a node of the baseline; NO_NODE for what is no such view."""
         if not self._is_again(view, part):
@@ -38,9 +44,8 @@ class ScaledAgain:
         return self._views[view, part]
 
     def _is_again(self, view: int, part: Part) -> bool:
-        sites, passing = self.asked.prepared.sites, part.passing
-        rows = dict(sites.scaled).get(self.asked.run.kernel_of.get(view, -1), ())
-        if not rows or part.cell == NO_CELL or passing < 0 or not self.asked.run.is_inlined:
+        rows = self._rows.get(self.asked.run.kernel_of.get(view, -1), ())
+        if not rows or part.cell == NO_CELL or part.passing < 0 or not self.asked.run.is_inlined:
             return False
-        layer, again = self.asked.prepared.baseline.layer_of(passing), self.asked.plan.marks.actions.again
-        return any(bool(again[row]) for row in rows if sites.names[row][0] == layer)
+        layer, names = self.asked.prepared.baseline.layer_of(part.passing), self.asked.prepared.sites.names
+        return any(bool(self.asked.plan.marks.actions.again[row]) for row in rows if names[row][0] == layer)
