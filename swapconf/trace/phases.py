@@ -27,7 +27,7 @@ from enum import Enum
 from swapconf.trace.columns import FUSED
 from swapconf.trace.trace import PART, POINT_TO_POINT, Kernel, Task, Tensor, Trace
 from swapconf.trace.waits import waits_of
-from swapconf.upstream.primitives import COPY, VIEWS
+from swapconf.upstream.primitives import CAST, COPY, VIEWS
 from swapconf.upstream.scopes import GRADIENTS, in_layer
 
 _OPTIMIZER = re.compile(r"(?:^|/)(?:optimizer|learning_rate|clip_grad_norm)-\w+(?:/|$)")
@@ -79,9 +79,9 @@ def _phases(
     """``again``: it is recomputed; ``late``: only the backward pass reads it; ``turning``: see `_turning`."""
     found = []
     current = direction = Phase.FORWARD
-    forward: set[tuple[str, str, tuple[Tensor, ...]]] = set()
+    forward: set[tuple[str, str, tuple[object, ...]]] = set()
     for task, phase, is_again, is_late in zip(tasks, named, again, late, strict=True):
-        form = task.scope, task.primitive, task.output_tensors
+        form = task.scope, task.primitive, _made(task)
         if is_again:
             found.append(Phase.RECOMPUTED)
         elif phase is Phase.FORWARD and is_late:
@@ -202,9 +202,11 @@ def _named(task: Task, wrapper: str) -> Phase | None:
 
 
 def _known(tasks: Sequence[Task], first: Sequence[int], late: Sequence[bool]) -> list[bool]:
-    """By launch: something in the step was computed in the same way before; or is at once, for the forward pass: what
-    waits for nothing that comes late is computed again beside that, or in front of it."""
-    found = [turn != index for index, turn in enumerate(first)]
+    """By launch: something in the step was computed in the same way before, of which one at least is not for the
+    backward pass alone: a cast of a weight that is only read there is made once a micro-batch. Or it is at once, for the
+    forward pass: what waits for nothing that comes late is computed again beside that, or in front of it."""
+    served = {turn for index, turn in enumerate(first) if not late[index]}
+    found = [turn != index and turn in served for index, turn in enumerate(first)]
     for index, turn in enumerate(first):
         same_cell = tasks[turn].scope == tasks[index].scope and in_layer(tasks[turn].scope) is not None
         if turn != index and same_cell and late[turn] and not late[index]:
@@ -228,7 +230,7 @@ def _first_of_its_kind(trace: Trace, tasks: Sequence[Task]) -> list[int]:
             found.append(index)
             continue
         turn = index if task.primitive in POINT_TO_POINT else -1
-        key = (task.primitive, _constants(kernel), task.output_tensors, inputs, turn)
+        key = (task.primitive, _constants(kernel), _made(task), inputs, turn)
         number = numbers.setdefault(key, len(numbers) << 8)
         found.append(firsts.setdefault(number, index))
         if task.primitive in VIEWS and inputs:
@@ -240,6 +242,12 @@ def _first_of_its_kind(trace: Trace, tasks: Sequence[Task]) -> list[int]:
                 slices.setdefault(number, (inputs[0], task.input_tensors[0]))
             value.update((made, number + place) for place, made in enumerate(task.outputs))
     return found
+
+
+def _made(task: Task) -> tuple[object, ...]:
+    """What a launch makes, with its types only where it changes one: inside of a fused kernel an operator computes in
+    float32 where nobody else reads it (MindSpore, pass ConvertBFloat16, whose casts are merged away)."""
+    return task.output_tensors if task.primitive == CAST else tuple(tensor.shape for tensor in task.output_tensors)
 
 
 def _copy(kernel: Kernel, task: Task, waited_for: Sequence[tuple[Kernel, Task]], value: dict[int, int]) -> None:
@@ -296,8 +304,20 @@ def _read_by_backward_only(users: Users, gradients: Set[int]) -> list[bool]:
     return found[::-1]
 
 
+def readers_of(trace: Trace) -> dict[int, list[int]]:
+    """By tensor the launches that read it, those inside the fused kernel that makes it among them, which are no users of
+    its block."""
+    found = {block.start: list(block.users) for block in trace.blocks}
+    for task in trace.step_tasks:
+        for tensor in task.inputs if any(key == PART for key, _ in task.attributes) else ():
+            users = found.setdefault(tensor, [])
+            if task.event not in users:
+                users.append(task.event)
+    return found
+
+
 def _users(trace: Trace, tasks: Sequence[Task]) -> Users:
-    readers = {block.start: block.users for block in trace.blocks}
+    readers = readers_of(trace)
     return [
         (task.event, tuple(user for made in task.outputs for user in readers.get(made, ()) if user > task.event))
         for task in tasks

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 from swapconf.dryrun.effect.effect import observed
-from swapconf.trace.phases import Phase, _phases, _turning, _without_a_name, of_layers, step_phases
-from swapconf.trace.trace import Task, Trace
+from swapconf.trace.phases import Phase, _known, _made, _phases, _turning, _without_a_name, of_layers, step_phases
+from swapconf.trace.trace import Task, Tensor, Trace
 from swapconf.upstream.scopes import GRADIENTS, in_layer
 from tests.helpers import TRACES, packed
 
@@ -124,3 +125,37 @@ def test_a_gradient_of_a_layer_of_the_next_stage_is_of_layers_and_one_of_nothing
         made(4, f"{beside}/Mul", 3),
     ]
     assert of_layers(steps) == {1, 2}
+
+
+def test_what_the_next_micro_batch_computes_forward_in_fused_kernels_is_not_for_the_backward_pass() -> None:
+    """What is read inside of the kernel that makes it has readers in the forward pass, and so has what leads there."""
+    steps = packed(TRACES / "fused_in_order" / "qwen3").opened.trace
+    found = {
+        phase
+        for task, phase in zip(steps.step_tasks, step_phases(steps), strict=True)
+        if task.scope.endswith("casual_mask-CausalMaskGenerate") and not task.name.startswith(GRADIENTS)
+    }
+    assert found == {Phase.FORWARD}
+
+
+def test_inside_of_a_fused_kernel_the_type_of_an_operator_is_not_what_tells_it_from_another() -> None:
+    """SiLU is float32 where only its kernel reads it, and bfloat16 where the backward pass does; a cast is its type."""
+    inner, outer = Tensor("Float32", (8, 1)), Tensor("BFloat16", (8, 1))
+    silu, cast = (replace(made(1, f"{LAYER}/{name}"), name=f"{LAYER}/{name}-op0") for name in ("SiLU", "Cast"))
+    assert _made(replace(silu, output_tensors=(inner,))) == _made(replace(silu, output_tensors=(outer,)))
+    assert _made(replace(cast, output_tensors=(inner,))) != _made(replace(cast, output_tensors=(outer,)))
+
+
+@pytest.mark.parametrize(
+    ("late", "known"),
+    [
+        ((False, True, True), [False, True, True]),  # computed again
+        ((True, True, True), [False, False, False]),  # a bias that only what runs again casts, once a micro-batch
+        ((True, False, True), [True, True, True]),  # again in front of the forward pass
+    ],
+)
+def test_what_is_only_made_for_the_backward_pass_is_not_computed_again(
+    late: tuple[bool, ...], known: list[bool]
+) -> None:
+    steps = [made(event, f"{LAYER}/Cast", 0) for event in (1, 2, 3)]
+    assert _known(steps, [0, 0, 0], late) == known

@@ -8,8 +8,8 @@ from dataclasses import replace
 from itertools import chain
 
 from swapconf.dryrun.effect.effect import Held, Launch
-from swapconf.trace.phases import Phase, step_phases
-from swapconf.trace.trace import PART, Task, Trace
+from swapconf.trace.phases import Phase, readers_of, step_phases
+from swapconf.trace.trace import Task, Trace
 from swapconf.trace.work import COLLECTIVES
 from swapconf.upstream.primitives import COPY, VIEWS
 from swapconf.upstream.scopes import Place
@@ -21,7 +21,7 @@ def recomputed(trace: Trace, places: Mapping[str, Place]) -> tuple[tuple[Launch,
     tasks = trace.step_tasks
     phase = dict(zip((task.event for task in tasks), step_phases(trace), strict=True))
     launch = {task.event: Launch(places[task.scope], task.primitive) for task in tasks}
-    readers = readers_of(trace)
+    readers = {tensor: [user for user in users if user in launch] for tensor, users in readers_of(trace).items()}
     again = {event for event, found in phase.items() if found is Phase.RECOMPUTED}
     # of what has no cells, as a Send, the phase is a guess; what goes to the host comes back for the backward pass
     late = again | {
@@ -39,20 +39,6 @@ def recomputed(trace: Trace, places: Mapping[str, Place]) -> tuple[tuple[Launch,
     )
     again -= _in_vain(tasks, again, readers)
     return tuple(launch[task.event] for task in computing if task.event in again), frozenset(chain.from_iterable(held))
-
-
-def readers_of(trace: Trace) -> dict[int, list[int]]:
-    """By tensor the launches of a step that read it, those inside the fused kernel that makes it among them, which are
-    no users of its block."""
-    tasks = trace.step_tasks
-    events = {task.event for task in tasks}
-    found = {block.start: [user for user in block.users if user in events] for block in trace.blocks}
-    for task in tasks:
-        for tensor in task.inputs if any(key == PART for key, _ in task.attributes) else ():
-            users = found.setdefault(tensor, [])
-            if task.event not in users:
-                users.append(task.event)
-    return found
 
 
 def _in_vain(tasks: Sequence[Task], again: Set[int], readers: Mapping[int, Sequence[int]]) -> set[int]:
