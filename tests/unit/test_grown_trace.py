@@ -126,13 +126,25 @@ def test_a_graph_that_is_grown_is_kept_with_the_trace(tmp_path: Path, monkeypatc
 
 def test_why_a_graph_is_not_grown_is_told_and_the_trace_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _put_toy(monkeypatch, [], graph_of=lambda layers: toy_graph(range(layers), 2))
-    report = dry_run(order(tmp_path))
+    report = dry_run(order(tmp_path, layers=18))
     assert report.grown == "grown from dry runs of 4 and 6 layers"
     assert (
         "; MindSpore's graph was not grown with the trace: the repeated graph does not have the kernels of the "
         "repeated step" in report.fold_note
     )
     assert trace_folder.read(tmp_path / "rank_0", 0).launch_graph is None
+
+
+def test_a_few_layers_are_run_for_a_graph_that_is_not_grown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of GLM-4-9B, of which the middle stages take what they saved in a way that alternates with the layers."""
+    _put_toy(monkeypatch, [], graph_of=lambda layers: toy_graph(range(layers), 2))
+    report = dry_run(order(tmp_path))
+    assert report.grown == "the trace of a dry run with all layers"
+    assert "graph was not grown" not in report.fold_note
+    trace = trace_folder.read(tmp_path / "rank_0", 0)
+    assert trace.used_peak_bytes == toy(16, 2).used_peak_bytes
+    assert trace.launch_graph is not None
+    assert {layer_in(name) for name in trace.launch_graph.name} - {-1} == set(range(16))
 
 
 def test_the_record_tells_from_what_the_trace_was_grown(kept: Path) -> None:

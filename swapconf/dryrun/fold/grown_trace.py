@@ -3,7 +3,8 @@
 It has as many micro-batches as the runs: how many more the step of the whole model has, and what each adds to the peak,
 is recorded and told with it. Where the two smallest runs do not show what repeats itself, larger ones may: with two and
 three layers the first and the last one, which are unlike the others, leave nothing between them. Where none do, as
-routers launch their branches in an order of their own in each layer, a run with all layers of the rank is the trace.
+routers launch their branches in an order of their own in each layer, a run with all layers of the rank is the trace; so
+it is where the trace could be grown, but not MindSpore's graph, on which what-ifs stand, and layers are few.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from swapconf.words.phrases import phrase
 
 _MORE = 3  # steps beyond the smallest run: as many more runs are worth a trace, where there is none of fewer
 _MOST_LAYERS = 32  # of a rank; so many are run as they are, for a trace, where it cannot be grown from fewer
+_FEW_LAYERS = 16  # so many also for MindSpore's graph: one run takes as long as the further ones that might show it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,21 +167,28 @@ def _grown(
     strides = {row: max(step.layers[row] for step in plan.steps) - small.size.layers[row] for row in rows}
     known = {one.size: one for one in sources}
     why: CannotGrow | None = None
-    for number in range(_MORE if len(rows) == 1 else 1):
+    found: Run | None = None
+    num_layers = sum(plan.whole.layers[row] for row in rows)
+    is_few = num_layers <= _FEW_LAYERS and _graph(order, plan, small) is not None
+    for number in range(_MORE if len(rows) == 1 and not is_few else 1):
         runs = _Runs(order=order, plan=plan, strides=strides, known=known, further=further)
         try:
             start = replace(small.size, layers=_longer(small.size.layers, strides, number))
-            return runs.with_all(rows, start), tuple(runs.used.values()), runs.no_graph
+            found = runs.with_all(rows, start)
+            break
         except CannotGrow as reason:
             why = why or reason
             if runs.is_spent:
                 break
+    if found is not None and not (is_few and runs.no_graph):
+        return found, tuple(runs.used.values()), runs.no_graph
+    source = further(_with_all_of(plan, small.size, rows)) if num_layers <= _MOST_LAYERS else None
+    if source is not None:
+        return _one_run(order, plan, source)
+    if found is not None:
+        return found, tuple(runs.used.values()), runs.no_graph
     assert why is not None
-    full = _with_all_of(plan, small.size, rows)
-    source = further(full) if sum(plan.whole.layers[row] for row in rows) <= _MOST_LAYERS else None
-    if source is None:
-        raise why
-    return _one_run(order, plan, source)
+    raise why
 
 
 def _one_run(order: RankOrder, plan: Fold, source: GrownFrom) -> tuple[Run, tuple[GrownFrom, ...], str]:
@@ -257,5 +266,9 @@ def _run(order: RankOrder, plan: Fold, source: GrownFrom, row: int) -> Run:
         first=plan.rows[row].first,
         size=source.size.layers[row],
         pool=pool_of(order, source.ran),
-        graph=None if order.keep is None else graph_of(kept(order.keep, order, part_name(plan, source.size))),
+        graph=_graph(order, plan, source),
     )
+
+
+def _graph(order: RankOrder, plan: Fold, source: GrownFrom) -> LaunchGraph | None:
+    return None if order.keep is None else graph_of(kept(order.keep, order, part_name(plan, source.size)))
