@@ -202,9 +202,9 @@ def _named(task: Task, wrapper: str) -> Phase | None:
 
 
 def _known(tasks: Sequence[Task], first: Sequence[int], late: Sequence[bool]) -> list[bool]:
-    """By launch: something in the step was computed in the same way before, of which one at least is not for the
-    backward pass alone: a cast of a weight that is only read there is made once a micro-batch. Or it is at once, for the
-    forward pass: what waits for nothing that comes late is computed again beside that, or in front of it."""
+    """By launch: something in the step was computed in the same way before, and not all of it for the backward pass
+    alone, as a cast of a weight that is read there and made in each micro-batch. Or it is at once, for the forward
+    pass: what waits for nothing that comes late is computed again beside that, or in front of it."""
     served = {turn for index, turn in enumerate(first) if not late[index]}
     found = [turn != index and turn in served for index, turn in enumerate(first)]
     for index, turn in enumerate(first):
@@ -305,8 +305,8 @@ def _read_by_backward_only(users: Users, gradients: Set[int]) -> list[bool]:
 
 
 def readers_of(trace: Trace) -> dict[int, list[int]]:
-    """By tensor the launches that read it, those inside the fused kernel that makes it among them, which are no users of
-    its block."""
+    """By tensor the launches that read it, those inside the fused kernel that makes it among them, which are no users
+    of its block."""
     found = {block.start: list(block.users) for block in trace.blocks}
     for task in trace.step_tasks:
         for tensor in task.inputs if any(key == PART for key, _ in task.attributes) else ():

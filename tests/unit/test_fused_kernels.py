@@ -15,13 +15,12 @@ import pytest
 
 from swapconf.dryrun.effect import compare_recompute
 from swapconf.dryrun.effect.effect import observed
-from swapconf.dryrun.effect.recompute_effect import readers_of
 from swapconf.memory.trace_lifetimes import lifetimes
 from swapconf.trace import fused_kernels
 from swapconf.trace.columns import FUSED
 from swapconf.trace.func_graph_text import Argument, Kind
 from swapconf.trace.fused_kernels import FusedKernel, FusedOperator
-from swapconf.trace.phases import Phase, step_phases
+from swapconf.trace.phases import Phase, readers_of, step_phases
 from swapconf.trace.tensor import Tensor
 from swapconf.trace.trace import PART, Task, Trace
 from swapconf.words.findings import Origin, SwapconfError

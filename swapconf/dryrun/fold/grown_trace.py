@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeAlias
 
 from swapconf.dryrun.child import Ran, kept, record
 from swapconf.dryrun.fold.beside_trace import graph_of, keep_graph, keep_layers, whole_names, write_graph
@@ -36,6 +37,8 @@ from swapconf.words.phrases import phrase
 _MORE = 3  # steps beyond the smallest run: as many more runs are worth a trace, where there is none of fewer
 _MOST_LAYERS = 32  # of a rank; so many are run as they are, for a trace, where it cannot be grown from fewer
 _FEW_LAYERS = 16  # so many also for MindSpore's graph: one run takes as long as the further ones that might show it
+
+_Grown: TypeAlias = tuple[Run, tuple[GrownFrom, ...], str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,41 +160,49 @@ def _keep_beside(order: RankOrder, plan: Fold, found: Attempt) -> None:
 
 def _grown(
     order: RankOrder, plan: Fold, sources: Sequence[GrownFrom], further: Callable[[Size], GrownFrom | None]
-) -> tuple[Run, tuple[GrownFrom, ...], str]:
+) -> _Grown:
     """The whole model, the runs that it is made of, and why it has no graph although these have. Raises CannotGrow."""
     rows, small = plan.folded_rows, sources[0]
     if not rows:
         return _one_run(order, plan, small)
     if len(rows) > MOST_ROWS:
         raise CannotGrow(phrase("more than {count} rows of layers were folded", count=MOST_ROWS))
+    num_layers = sum(plan.whole.layers[row] for row in rows)
+    is_few = num_layers <= _FEW_LAYERS and _graph(order, plan, small) is not None
+    tries = _MORE if len(rows) == 1 and not is_few else 1
+    found = _of_fewer(order, plan, sources, further, tries)
+    wants_more = isinstance(found, CannotGrow) or (is_few and found[2])
+    if wants_more and num_layers <= _MOST_LAYERS:
+        source = further(_with_all_of(plan, small.size, rows))
+        if source is not None:
+            return _one_run(order, plan, source)
+    if isinstance(found, CannotGrow):
+        raise found
+    return found
+
+
+def _of_fewer(
+    order: RankOrder, plan: Fold, sources: Sequence[GrownFrom], further: Callable[[Size], GrownFrom | None], tries: int
+) -> _Grown | CannotGrow:
+    """Of runs with fewer layers, from the smallest on; else the first reason why not."""
+    rows, small = plan.folded_rows, sources[0]
     strides = {row: max(step.layers[row] for step in plan.steps) - small.size.layers[row] for row in rows}
     known = {one.size: one for one in sources}
     why: CannotGrow | None = None
-    found: Run | None = None
-    num_layers = sum(plan.whole.layers[row] for row in rows)
-    is_few = num_layers <= _FEW_LAYERS and _graph(order, plan, small) is not None
-    for number in range(_MORE if len(rows) == 1 and not is_few else 1):
+    for number in range(tries):
         runs = _Runs(order=order, plan=plan, strides=strides, known=known, further=further)
         try:
             start = replace(small.size, layers=_longer(small.size.layers, strides, number))
-            found = runs.with_all(rows, start)
-            break
+            return runs.with_all(rows, start), tuple(runs.used.values()), runs.no_graph
         except CannotGrow as reason:
             why = why or reason
             if runs.is_spent:
                 break
-    if found is not None and not (is_few and runs.no_graph):
-        return found, tuple(runs.used.values()), runs.no_graph
-    source = further(_with_all_of(plan, small.size, rows)) if num_layers <= _MOST_LAYERS else None
-    if source is not None:
-        return _one_run(order, plan, source)
-    if found is not None:
-        return found, tuple(runs.used.values()), runs.no_graph
     assert why is not None
-    raise why
+    return why
 
 
-def _one_run(order: RankOrder, plan: Fold, source: GrownFrom) -> tuple[Run, tuple[GrownFrom, ...], str]:
+def _one_run(order: RankOrder, plan: Fold, source: GrownFrom) -> _Grown:
     """Of a run that has all layers of its rank."""
     run = _run(order, plan, source, _first_own(plan))
     return replace(run, trace=renumbered(run, range(plan.num_layers))), (source,), ""
