@@ -71,8 +71,8 @@ def laid_out(
     from swapconf.report.layout_progress import beforehand, shifting, so_far
 
     budget, on = asked.in_bytes(), machine.load()  # these before dry runs that would be for nothing
-    own, wish = layout_of(study), wishes(wanted.fix, wanted.vary)
     stop(list(no_dry_run(study, LEVEL, os.environ, runs.register_path or "")))
+    own, wish = layout_of(study), wishes(wanted.fix, wanted.vary)
     settings = RunSettings(
         fold=runs.fold,
         composes=wanted.composes,

@@ -102,6 +102,12 @@ def test_explain_one_layer_as_json() -> None:
     ]
 
 
+def test_explain_says_that_nothing_takes_effect_where_nothing_is_trained() -> None:
+    told = "nothing of this takes effect"
+    assert told in invoke("explain", EXAMPLE, "--set", "run_mode=predict").stdout
+    assert told not in invoke("explain", EXAMPLE).stdout
+
+
 def test_explain_refuses_what_it_cannot_show(tmp_path: Path) -> None:
     assert invoke("explain", EXAMPLE, "--layer", "4").exit_code == 2
     assert invoke("explain", str(tmp_path / "missing.yaml")).exit_code == 2

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from swapconf.config.config import Config
 from swapconf.decide.layout import ALGORITHM, ULYSSES_DEGREE, refused_algorithm
 from swapconf.decide.lazy_inline import lazily_inlined
 from swapconf.decide.rules.case import Case, finding
@@ -38,11 +39,16 @@ class _Void(NamedTuple):
     need: Need | None
 
 
+def mode_without_gradient(config: Config) -> str:
+    """The run mode of a YAML that trains nothing, else ""."""
+    mode = config.given.get("run_mode")
+    return str(mode) if mode in _ASKING else ""
+
+
 def check(case: Case) -> Iterator[Finding]:
-    mode = case.config.given.get("run_mode")
-    if mode in _ASKING:
+    if mode := mode_without_gradient(case.config):
         if case.asks_for_anything:
-            yield _in_prediction(case, str(mode))
+            yield _in_prediction(case, mode)
         return
     groups: dict[object, list[_Void]] = {}
     for void in _voids(case):
