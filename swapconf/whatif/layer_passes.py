@@ -197,7 +197,7 @@ def _tables(layer: Ints, cell: Sequence[str], backward: Flags, reads: Reads, mak
 
 def _of_several_layers(layer: Ints, cell: Sequence[str], backward: Flags, reads: Reads, maker: Ints) -> list[int]:
     """Nodes that the same cell of their own and of other layers reads in the forward pass, and what only these read."""
-    source = maker[reads.block]
+    source = np.where(reads.face >= 0, reads.face, maker[reads.block])
     within = (layer[source] >= 0) & (layer[reads.kernel] >= 0) & ~backward[source] & ~backward[reads.kernel]
     readers: dict[int, set[int]] = {}
     for one, other in zip(source[within].tolist(), reads.kernel[within].tolist(), strict=True):

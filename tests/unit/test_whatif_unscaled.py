@@ -184,6 +184,15 @@ def test_without_lazy_inline_tokens_are_not_dispatched_again() -> None:
     assert np.flatnonzero(left(graph, ())).tolist() == [1]
 
 
+def test_without_lazy_inline_what_is_named_after_a_cell_outside_of_the_layers_does_not_run_again() -> None:
+    """TeleChat3: parallelism puts a slice behind the rotary embedding of the keys, and names it after the tables."""
+    graph = baseline(node(0, 0), node(0, 0, 0, primitive="StridedSlice"), node(0, 0, 1), gradient(2))
+    layer = "Default/network-N/layers-CellList/0-L"
+    names = (f"{layer}/Mul-op0", "Default/network-N/rotary-R/StridedSlice-op0", f"{layer}/Add-op0", f"{layer}/Add-op1")
+    graph = replace(graph, kernels=replace(graph.kernels, name=names))
+    assert np.flatnonzero(left(graph, ())).tolist() == [1]
+
+
 def test_a_sum_that_a_norm_is_fused_with_is_the_only_output_of_its_add() -> None:
     """Of what the two make together, the sum (3) may move for what runs again, the mean (2) may not."""
     graph = baseline(*FUSED[:2], node(1, 1, 2, 3), gradient(4))
