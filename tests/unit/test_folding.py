@@ -270,6 +270,23 @@ def test_micro_batches_are_folded_where_layers_cannot_be() -> None:
     assert with_fewer_layers(found, whole.config, plan.kept(plan.small)) is found
 
 
+@pytest.mark.parametrize(("prefetch", "keeps_layers"), [(4, False), (60, True)])
+def test_a_short_stage_keeps_its_layers_where_a_prefetch_would_have_fewer_confirmed(
+    prefetch: int, keeps_layers: bool
+) -> None:
+    """Three runs and one that confirms them take longer than two with all layers of the stage."""
+    found = document(
+        {
+            **PIPELINE,
+            "parallel_config.micro_batch_num": 64,
+            **swap(layer_swap=[{"backward_prefetch": prefetch, "layers": True}]),
+        },
+        40,
+    )
+    plan, _ = folded(found, 1)
+    assert (plan.folded_rows == ()) == keeps_layers
+
+
 def test_gradient_accumulation_stands_in_another_section() -> None:
     found = counted({"runner_config.gradient_accumulation_steps": 64})
     assert (found.key, found.count) == (("runner_config", "gradient_accumulation_steps"), 64)

@@ -27,6 +27,7 @@ SMALLEST_PIPELINED, STRIDE_PIPELINED = 2, 1
 _STARTING, _MICRO_BATCH, _GROWTH = 5.0, 0.5, 1.45
 _WORTH = 0.8  # of the cost of the whole: what a single run may take, which leaves the files of another model
 _UNCOUNTED = 8  # layers of a stage, where they are not told apart
+_FAR = 32  # a quarter of the launches of a layer, from which on a prefetch is said to reach over several
 
 
 class CannotFold(ValueError):
@@ -140,6 +141,12 @@ class Fold:
         """Of all runs, in layers compiled."""
         return sum(map(self._cost_of, self.runs)) + (self._cost_of(self.check) if self.why_check else 0)
 
+    def expected_cost(self, reaches_far: bool) -> float:
+        """``reaches_far``: a prefetch probably reaches over several layers, so that where some are left out a further
+        run has to confirm the others."""
+        is_checked = reaches_far and self.folded_rows and self.steps and not self.why_check
+        return self.cost + (self._cost_of(self.check) if is_checked else 0)
+
     @property
     def is_worth_it(self) -> bool:
         """A single run, which only leaves out layers of other stages, has to save more."""
@@ -170,7 +177,8 @@ def folds(strategy: Strategy | None, stage: int, found: MicroBatches, num_dense:
         for left in _choices(rows, smallest, every)
         for count in (least, found.count)
     }
-    better = sorted((one for one in ways if one.is_worth_it), key=lambda one: one.cost)
+    reaches_far = strategy is not None and strategy.longest_prefetch >= _FAR
+    better = sorted((one for one in ways if one.is_worth_it), key=lambda one: one.expected_cost(reaches_far))
     if not better:
         raise CannotFold(
             found.why_not
