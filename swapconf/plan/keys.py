@@ -33,7 +33,7 @@ def bases(base: Config) -> Iterator[Config]:
     if not recompute.mp_comm_recompute and not base.drops_communication:
         recompute = replace(recompute, mp_comm_recompute=True)
         yield replace(base, recompute=recompute)
-    if recompute.recompute_slice_activation:
+    if recompute.recompute_slice_activation and not base.drops_slices:
         yield replace(base, recompute=replace(recompute, recompute_slice_activation=False))
 
 

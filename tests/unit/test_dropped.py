@@ -137,6 +137,7 @@ def test_a_plan_also_tries_the_keys_that_count_at_their_default() -> None:
     assert not list(bases(study(COMM).config))
     (base,) = bases(study(COMM, dropped.MP_COMM).config)
     assert base.recompute.mp_comm_recompute
+    assert not list(bases(study(SLICE).config))
     (base,) = bases(study(SLICE_ALL).config)
     assert not base.recompute.recompute_slice_activation
 
