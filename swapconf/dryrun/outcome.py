@@ -84,6 +84,8 @@ class RankReport:
     where it is not in them.
 
     Attributes:
+        least_used_peak_bytes: Of a PyNative run, the least that its threads can have in use at the peak; None where the
+            trace does not tell.
         workspace_bytes, workspace_kernel: The largest, and who needs it. ``workspace_for``: the card and CANN that
             estimates are for. ``workspace_unknown``: of which kernels it is not known, in words; "" for none.
         outside_bytes: What HCCL takes of the device besides MindSpore's pool.
@@ -112,6 +114,7 @@ class RankReport:
     outcome: RankOutcome
     detail: str = ""
     used_peak_bytes: int | None = None
+    least_used_peak_bytes: int | None = None
     with_fragments_peak_bytes: int | None = None
     reserved_bytes: int | None = None
     device_bytes: int | None = None
