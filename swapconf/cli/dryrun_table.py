@@ -104,7 +104,7 @@ def _over(report: RankReport, limit: int) -> str:
 def _raced(report: RankReport) -> str:
     """What the peak of a card may be, by who of its threads is faster."""
     least, used = show_bytes(report.least_used_peak_bytes), show_bytes(report.used_peak_bytes)
-    if report.is_shared and not report.launch_blocking:
+    if report.ahead_used_peak_bytes is None:
         return phrase(
             "threads race for when memory is given back: {used} in this run, {least} at the least, and at the most "
             "what --launch-blocking shows",
@@ -112,9 +112,11 @@ def _raced(report: RankReport) -> str:
             least=least,
         )
     return phrase(
-        "threads race on a card for when memory is given back: its used peak lies between {least} and {used}",
+        "threads race on a card for when memory is given back: its used peak lies between {least} and {used}, and is "
+        "{ahead} with Python some operators ahead",
         used=used,
         least=least,
+        ahead=show_bytes(report.ahead_used_peak_bytes),
     )
 
 

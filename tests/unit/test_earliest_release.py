@@ -7,6 +7,7 @@ hyper_parallel.
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from swapconf.cli.dryrun_table import print_reports
 from swapconf.dryrun.outcome import RankOutcome, RankReport
-from swapconf.memory.earliest_release import earliest_ends, least_used_peak_bytes
+from swapconf.memory.earliest_release import AHEAD, ahead_used_peak_bytes, earliest_ends, least_used_peak_bytes
 from swapconf.memory.marked_lifetimes import gathered_blocks
 from swapconf.memory.trace_lifetimes import lifetimes
 from swapconf.trace.lifetimes import NEVER
@@ -30,8 +31,9 @@ REPORT = RankReport(
     outcome=RankOutcome.COMPLETED,
     hyper_parallel="here",
     used_peak_bytes=3 << 30,
-    least_used_peak_bytes=2 << 30,
+    least_used_peak_bytes=1 << 30,
 )
+BLOCKING = replace(REPORT, ahead_used_peak_bytes=2 << 30)
 
 
 def step_of(trace: Trace, events: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -56,6 +58,16 @@ def test_no_block_ends_before_its_last_operator_or_later_than_it_did(name: str) 
 def test_the_least_is_no_more_than_what_was_in_use(name: str) -> None:
     trace = golden(name)
     assert 0 < least_used_peak_bytes(trace) < trace.used_peak_bytes
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_further_python_is_ahead_the_less_is_in_use(name: str) -> None:
+    trace = golden(name)
+    live = lifetimes(trace)
+    ends = [earliest_ends(trace, live, ahead) for ahead in (0, 1, AHEAD, 64, None)]
+    assert all((later >= earlier).all() for later, earlier in pairwise(ends))
+    assert (ends[0] == live.end).all()
+    assert least_used_peak_bytes(trace) <= ahead_used_peak_bytes(trace) <= trace.used_peak_bytes
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -85,9 +97,9 @@ def test_however_long_python_holds_what_a_step_makes_the_least_is_the_same(name:
 @pytest.mark.parametrize(
     ("report", "words"),
     [
-        (REPORT, "its used peak lies between 2.00G and 3.00G"),
-        (replace(REPORT, shards=2), "3.00G in this run, 2.00G at the least, and at the most what"),
-        (replace(REPORT, shards=2, launch_blocking=True), "its used peak lies between 2.00G and 3.00G"),
+        (BLOCKING, "between 1.00G and 3.00G, and is 2.00G with Python some operators ahead"),
+        (replace(REPORT, shards=2), "3.00G in this run, 1.00G at the least, and at the most what"),
+        (replace(BLOCKING, shards=2, launch_blocking=True), "between 1.00G and 3.00G, and is 2.00G with Python"),
     ],
 )
 def test_a_dry_run_tells_between_what_the_peak_of_a_card_lies(
