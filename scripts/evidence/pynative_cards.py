@@ -107,7 +107,7 @@ BEHIND = """
 ## What is off
 
 - c9: its card gave back one tensor of logits of 16 bits (1,010 MiB) before the exponential of the loss began: Python
-  had left the forward pass by then. That takes 33 to 64 operators ahead, and the dry run then has 10,540,273,152 B,
+  had left the forward pass by then. That takes 33 to 64 operators ahead, and the dry run then has 10,540,271,616 B,
   16 MiB (0.16%) below the card. The four interleaved pipelines held that tensor. Both are in the range.
 - The runs with experts (ep), whose layers 0-3 are recomputed: tokens are spread evenly here, and on the cards they
   were as the router had it. c24, c26 and c30 are 1.2% to 1.3% below their cards, 200 to 250 MB, which one gathered
@@ -116,8 +116,8 @@ BEHIND = """
   16 MiB, but why a second one would be there is not known.
 - tp2 dp4, tp4 dp2: 16,384 B, one column of 4,096 tokens.
 
-What the pool *reserved* is 0.6% to 1.1% above *most* in pipelines and 2.7% to 9.0% where contexts are shared, and in the
-range elsewhere.
+What the pool *reserved* is 0.6% to 1.1% above *most* in pipelines and 2.7% to 9.0% where contexts are shared, and in
+the range elsewhere.
 """
 
 
