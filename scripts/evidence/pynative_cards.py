@@ -108,13 +108,14 @@ BEHIND = """
 
 - c9: its card gave back one tensor of logits of 16 bits (1,010 MiB) before the exponential of the loss began: Python
   had left the forward pass by then. That takes 33 to 64 operators ahead, and the dry run then has 10,540,271,616 B,
-  16 MiB (0.16%) below the card. The four interleaved pipelines held that tensor. Both are in the range.
+  16 MiB (0.16%) below the card, about a workspace as below. The four interleaved pipelines held that tensor.
 - The runs with experts (ep), whose layers 0-3 are recomputed: tokens are spread evenly here, and on the cards they
   were as the router had it. c24, c26 and c30 are 1.2% to 1.3% below their cards, 200 to 250 MB, which one gathered
   weight of the head (220.94 MiB) would be as well; which of both it is cannot be told from the figures.
-- dp8: 16,811,520 B below their cards, each by as much; an attention mask of these runs, 4,096 by 4,096 booleans, takes
-  16 MiB, but why a second one would be there is not known.
-- tp2 dp4, tp4 dp2: 16,384 B, one column of 4,096 tokens.
+- dp8: 16,811,520 B below their cards, each by as much. At their peak, in the backward pass of the loss, ScatterAddExt
+  runs, whose workspace another card has at the same shape ([pynative-measured.md](pynative-measured.md)): 16,401.5 KiB,
+  which leaves 16,384 B. A dry run of PyNative has no workspace.
+- tp2 dp4, tp4 dp2: 16,384 B as well, one column of 4,096 tokens.
 
 What the pool *reserved* is 0.6% to 1.1% above *most* in pipelines and 2.7% to 9.0% where contexts are shared, and in
 the range elsewhere.
