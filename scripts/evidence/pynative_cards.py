@@ -113,8 +113,8 @@ BEHIND = """
   were as the router had it. c24, c26 and c30 are 1.2% to 1.3% below their cards, 200 to 250 MB, which one gathered
   weight of the head (220.94 MiB) would be as well; which of both it is cannot be told from the figures.
 - dp8: 16,811,520 B below their cards, each by as much. At their peak, in the backward pass of the loss, ScatterAddExt
-  runs, whose workspace another card has at the same shape ([pynative-measured.md](pynative-measured.md)): 16,401.5 KiB,
-  which leaves 16,384 B. A dry run of PyNative has no workspace.
+  runs, whose workspace is 16,795,136 B at this shape by [its rule](../reference/levels.md), and on
+  [another card](pynative-measured.md): that leaves 16,384 B. A dry run of PyNative counts no workspace.
 - tp2 dp4, tp4 dp2: 16,384 B as well, one column of 4,096 tokens.
 
 What the pool *reserved* is 0.6% to 1.1% above *most* in pipelines and 2.7% to 9.0% where contexts are shared, and in
