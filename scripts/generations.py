@@ -512,6 +512,7 @@ def dry_run_native(folder: Path, *, is_written: bool, is_run: bool) -> int:
                 mindspore=place.pair.mindspore,
                 python=place.python,
                 variables={**place.variables(), "PYTHONPATH": str(ROOT)},
+                kept=folder / "results" / NATIVE,
             )
             for place in places
         ]

@@ -21,9 +21,9 @@ swapconf/models/families/MINDFORMERS; some 10 to 20 minutes for a pair.
 started by ENVIRONMENT/bin/python with PYTHONPATH=ROOT, and for 2.0.0 scripts/placeholders behind it.
 
 pynative: instead, makes the environments of mindformers 2.0.0 and 2.1.0 with MindSpore 2.10.0, and dry-runs
-configs/pynative without swap and recompute and with several of them, on one card and on one of eight ranks that share the
-parameters; some 18 minutes. `--table` writes docs/evidence/pynative.md. Tests of marker `pynative` find these
-environments; `--install` makes them and runs nothing.
+configs/pynative without swap and recompute and with several of them, on one card and on one of eight ranks that share
+the parameters, and with 2.1.0 in every parallel dimension; some 20 minutes. What a run gave is kept. `--table` writes
+docs/evidence/pynative.md. Tests of marker `pynative` find these environments; `--install` makes them and runs nothing.
 
 cards: instead, dry-runs what was run on eight cards and published (RUN: beginnings such as c12; default: all), with the
 newest of these environments, half a minute to three minutes each. What a run gave is kept; `--table` writes

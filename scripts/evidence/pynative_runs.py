@@ -7,10 +7,11 @@ is swapconf's stand-in where it is not installed there.
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +66,8 @@ _CONTEXT = (
     "train_dataset.dataloader.config.seq_length=4096",
 )
 _ULYSSES = (*_CONTEXT, "parallelism.context_parallel_method=ulysses")
-_STAGES = ("parallelism.pipeline_parallel=2", "model.num_hidden_layers=4", "training.global_batch_size=4")
+_SIX_LAYERS = ("parallelism.pipeline_parallel=2", "training.global_batch_size=4")
+_STAGES = (*_SIX_LAYERS, "model.num_hidden_layers=4")  # which stages and their chunks divide
 _GPIPE = (*_STAGES, "parallelism.pipeline_parallel_schedule=gpipe")
 _ROUNDS = (*_TENSOR, *_STAGES, "parallelism.pipeline_parallel_interleave_num=2")
 LAYOUTS = (
@@ -80,7 +82,7 @@ LAYOUTS = (
     Layout(model=_V3, text="tp2 pp2 interleaved, 4 micro-batches", ranks=4, rank=2, settings=_ROUNDS),
     Layout(model=_V4, text="tp2", settings=_TENSOR),
     Layout(model=_V4, text="ep2 dp2", rank=1, settings=_EXPERTS),
-    Layout(model=_V4, text="pp2 1F1B, 4 micro-batches", rank=1, settings=_STAGES),
+    Layout(model=_V4, text="pp2 1F1B, 4 micro-batches", rank=1, settings=_SIX_LAYERS),
 )
 
 INTRODUCTION = """
@@ -125,12 +127,14 @@ HEAD = """| model | ranks | swap and recompute, or layout | peak, B | replayed |
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Environment:
-    """A pair of versions, installed. ``variables``: of each process."""
+    """A pair of versions, installed. ``variables``: of each process. ``kept``: where rows are kept, which are not run
+    again."""
 
     mindformers: str
     mindspore: str
     python: str
     variables: Mapping[str, str]
+    kept: Path
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -216,14 +220,27 @@ def _moved(report: Mapping[str, Any]) -> str:
 def measured(on: Environment) -> list[Row]:
     """All cases."""
     rows = []
+    cases = [*CASES.items(), *((f"{case}, shared", settings) for case, settings in SHARED_CASES.items())]
     for model in MODELS:
-        for case, settings in (*CASES.items(), *SHARED_CASES.items()):
-            rows.append(measure(on, model, case, settings))
-            print(rows[-1].cells(), *rows[-1].findings, sep="\n", flush=True)
+        for name, settings in cases:
+            rows.append(_kept(on, name, model, name.removesuffix(", shared"), settings))
     for layout in LAYOUTS if on.mindformers == NEWEST else ():
-        rows.append(measure(on, layout.model, layout.text, layout.settings, layout))
-        print(rows[-1].cells(), *rows[-1].findings, sep="\n", flush=True)
+        rows.append(_kept(on, layout.text, layout.model, layout.text, layout.settings, layout))
     return rows
+
+
+def _kept(
+    on: Environment, name: str, model: str, case: str, settings: Sequence[str], layout: Layout | None = None
+) -> Row:
+    """``name``: of the case among those of the model."""
+    file = on.kept / f"{on.mindformers}-{model}-{re.sub('[^a-z0-9]+', '_', name.lower())}.json"
+    if not file.exists():
+        on.kept.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(asdict(measure(on, model, case, settings, layout))), encoding="utf-8")
+    told = json.loads(file.read_text(encoding="utf-8"))
+    row = Row(**{**told, "findings": tuple(told["findings"])})
+    print(row.cells(), *row.findings, sep="\n", flush=True)
+    return row
 
 
 def table(on: Environment, rows: Sequence[Row]) -> str:
