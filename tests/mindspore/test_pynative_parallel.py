@@ -106,6 +106,15 @@ LOADS = {"even experts": "even", "experts of a file": "{folder}/even.yaml", "ful
 CASES |= dict.fromkeys(LOADS, ("deepseek_v3", 0, EXPERTS))
 LOADS |= {"experts": "1.5"}
 CASES["shards"] = CASES["shards that race"] = ("qwen3", 0, (*QWEN, *BLOCKING))
+CASES["whole parameters"] = (
+    "deepseek_v4",  # some of whose parameters four ranks do not divide
+    0,
+    (
+        *("model.vocab_size=128", "model.num_hidden_layers=3", "model.num_nextn_predict_layers=0"),
+        *("model.compress_ratios=[0,4,128]", "model.num_hash_layers=1"),
+        *("parallelism.data_parallel_shard=4", "training.global_batch_size=8"),
+    ),
+)
 CASES["degrees of one"] = (
     "qwen3",
     0,
@@ -178,6 +187,18 @@ def test_a_run_whose_launches_block_tells_between_what_the_peak_of_a_card_lies()
     report, _, _ = dryrun("shards")
     least, ahead, most = (report[key] for key in ("least_used_peak_bytes", "ahead_used_peak_bytes", "used_peak_bytes"))
     assert 0 < least < ahead <= most
+
+
+@pytest.mark.thorough
+def test_whole_parameters_are_summed_over_ranks_with_the_last_micro_batch() -> None:
+    report, trace, told = dryrun("whole parameters")
+    assert (report["outcome"], trace.used_peak_bytes) == ("completed", told)
+    sums = [task.event for task in trace.tasks if task.primitive == "DistCommAllReduce"]
+    begins = [mark.event for mark in trace.marks if mark.moment is Moment.BACKWARD_PASS_BEGINS]
+    ends = [mark.event for mark in trace.marks if mark.moment is Moment.BACKWARD_PASS_ENDS]
+    found = [sum(begin < event < end for event in sums) for begin, end in zip(begins, ends, strict=True)]
+    assert found == [0, found[1]] * STEPS
+    assert found[1] > 0
 
 
 @pytest.mark.thorough
