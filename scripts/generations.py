@@ -12,7 +12,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.append(str(ROOT / "scripts" / "evidence"))
 
 import pynative_cards  # noqa: E402
+import pynative_measured  # noqa: E402
 import pynative_runs  # noqa: E402
 from evidence_page import opening  # noqa: E402
 
@@ -112,7 +113,7 @@ PAIRS = (
 )
 
 
-NATIVE, CARDS = "pynative", "cards"
+NATIVE, CARDS, MEASURED = "pynative", "cards", "measured"
 NATIVE_PAIRS = (Pair("2.0.0", "2.10.0"), Pair("2.1.0", "2.10.0"))
 
 
@@ -511,6 +512,7 @@ def dry_run_native(folder: Path, *, is_written: bool, is_run: bool) -> int:
                 mindspore=place.pair.mindspore,
                 python=place.python,
                 variables={**place.variables(), "PYTHONPATH": str(ROOT)},
+                kept=folder / "results" / NATIVE,
             )
             for place in places
         ]
@@ -528,12 +530,12 @@ def dry_run_cards(folder: Path, names: Sequence[str], *, is_written: bool) -> in
         make(place)
         variables = {**place.variables(), "PYTHONPATH": str(ROOT)}
         pynative_cards.run(
-            lambda settings, rank, is_blocking: pynative_runs.dryrun(
+            lambda settings, rank, keep: pynative_runs.dryrun(
                 place.python,
                 variables,
-                pynative_cards.CONFIG,
+                pynative_runs.config_of(pynative_cards.CONFIG),
                 settings,
-                *("--ranks", str(rank), *["--launch-blocking"] * is_blocking),
+                *("--ranks", str(rank), "--launch-blocking", "--keep", str(keep)),
             ),
             folder / "results" / CARDS,
             names,
@@ -541,6 +543,29 @@ def dry_run_cards(folder: Path, names: Sequence[str], *, is_written: bool) -> in
         )
     except (PairError, RuntimeError, subprocess.TimeoutExpired) as error:
         print(f"{CARDS}: {error}", file=sys.stderr, flush=True)
+        return 1
+    return 0
+
+
+def dry_run_measured(folder: Path, *, is_written: bool) -> int:
+    """Dry runs of a public training on two cards, with each mindformers that trains in PyNative mode."""
+    folder.mkdir(parents=True, exist_ok=True)
+    places = [Place(pair, folder) for pair in NATIVE_PAIRS]
+
+    def of(place: Place) -> Callable[[Sequence[str], Path], Mapping[str, Any]]:
+        variables = {**place.variables(), "PYTHONPATH": str(ROOT)}
+        blocking = ("--ranks", "0", "--launch-blocking", "--keep")
+        return lambda settings, keep: pynative_runs.dryrun(
+            place.python, variables, pynative_measured.SHAPE, settings, *blocking, str(keep)
+        )
+
+    try:
+        for place in places:
+            make(place)
+        by_release = {place.pair.mindformers: of(place) for place in places}
+        pynative_measured.run(by_release, folder / "results" / MEASURED, is_written=is_written)
+    except (PairError, RuntimeError, subprocess.TimeoutExpired) as error:
+        print(f"{MEASURED}: {error}", file=sys.stderr, flush=True)
         return 1
     return 0
 
@@ -556,6 +581,8 @@ def main() -> int:
     folder = options.folder.resolve()
     if options.pairs[:1] == [CARDS]:
         return dry_run_cards(folder, options.pairs[1:], is_written=options.table)
+    if options.pairs == [MEASURED]:
+        return dry_run_measured(folder, is_written=options.table)
     if options.pairs == [NATIVE]:
         return dry_run_native(folder, is_written=options.table, is_run=not options.install)
     chosen = [Pair(*name.split("+")) for name in options.pairs] or list(PAIRS)

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import csv
 import json
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 from evidence_page import opening, table
 from whole_device import SOURCE
 
+from swapconf.memory.earliest_release import AHEAD, ahead_used_peak_bytes, least_used_peak_bytes
+from swapconf.trace import trace_folder
 from swapconf.words.units import GIB
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -33,6 +35,7 @@ _KEYS = {
     "dp": "data_parallel_shard",
 }
 _CARDS = 8
+_WITHIN = (0.001, 0.01, 0.05)
 _FIRST_OF_THE_LAST_STAGE = 4  # of two stages; the profiler was on this rank and on rank 0
 _ALIKE = (
     "attention_dropout: 0.0, params_dtype: float32, compute_dtype: bfloat16, layernorm_compute_dtype: float32, "
@@ -66,13 +69,13 @@ HEAD = (
     "allocated on the card, B",
     "dry run, B",
     "off",
+    "least, GiB",
+    "most, GiB",
     "reserved on the card, GiB",
-    "with fragments, GiB",
 )
-MUCH = 0.01
-_USED, _WITH_FRAGMENTS, _BLOCKING = "used_peak_bytes", "with_fragments_peak_bytes", "blocking_bytes"
-RACED = ("run", "allocated on the card, B", "dry run, B", "with --launch-blocking, B", "off")
-SUMMARY = ("layout", "runs", "least off", "most off")
+HOW_FAR = ("operators that Python is ahead", "within 0.1%", "within 1.0%", "within 5.0%", "most off")
+_FAR = (0, 1, 2, 4, 6, 8, 16, 32, 64)  # operators
+SUMMARY = ("layout", "runs", "least off", "most off", "in the range")
 INTRODUCTION = """
 ## How it was made
 
@@ -80,24 +83,42 @@ The runs of [whole-device.md](whole-device.md): Qwen3 of hidden size 256 and Dee
 46 layers, on eight Ascend cards with MindSpore 2.10.0, the real hyper_parallel and a mindformers of 2026 (commit
 d8b14de9) that is in no release ({source}).
 Of one rank MindSpore's profiler says, in MB of 1,000 KiB: *allocated*, what is in use, as the *used peak* of a dry run;
-*reserved*, what the pool took of the card with virtual memory. *dry run*: `swapconf dryrun` of the same layout with
-mindformers 2.1.0, MindSpore 2.10.0 and the stand-in for hyper_parallel, of the same rank (of pipelines the first of the
-last stage), without operator workspace. *with fragments*: its peak in a pool without virtual memory. Where experts are
-shared out (ep) tokens are spread evenly, and on the cards they were as the router had it; layers 0-3 of these runs are
-recomputed. The runs of Qwen3 that share parameters alone (dp8) are 16,794,624 B below their cards, each by as much;
-an attention mask of these runs, 4,096 by 4,096 booleans, takes 16 MiB, but why a second one would be
-there is not known.
+*reserved*, what the pool took of the card with virtual memory. *dry run*: `swapconf dryrun --launch-blocking` of the
+same layout with mindformers 2.1.0, MindSpore 2.10.0 and the stand-in for hyper_parallel, of the same rank (of pipelines
+the first of the last stage), without operator workspace.
 
+## Where threads race
+
+Operators run on threads of their own, behind Python, and a tensor is given back when Python, the graph of the backward
+pass and the last operator are all through with it. So its end depends on how far Python is ahead, which no program
+says: it is the host's matter. A dry run lets each operator end before Python goes on, so that two runs are the same,
+and tells three figures from one run. *most*: Python never ahead. *least*: each tensor of a step ends behind its last
+operator, however far Python would have to be ahead for it. *dry run*: Python {ahead} operators ahead, which is read off
+these runs; from 2 to 6 they come out alike. Without `--launch-blocking` threads race in the dry run, too, and which of
+them is met is luck: c8 gave 9,545,089,024 B in one run and 10,619,780,096 B in another, c16 11,836,573,184 B and
+12,380,750,336 B.
+
+"""
+RUNS = """
 ## Each run
 
 """
-RACES = """
-## Where threads race
+BEHIND = """
+## What is off
 
-On shards threads race, on cards as here: when a tensor's memory is given back is not told by the program. So the runs
-that are off by more than 1 % were run once more with `--launch-blocking`, which lets each operator end before Python
-goes on. c9 is off by one tensor of logits, 1,010 MiB, which its card had given back before.
+- c9: its card gave back one tensor of logits of 16 bits (1,010 MiB) before the exponential of the loss began: Python
+  had left the forward pass by then. That takes 33 to 64 operators ahead, and the dry run then has 10,540,271,616 B,
+  16 MiB (0.16%) below the card, about a workspace as below. The four interleaved pipelines held that tensor.
+- The runs with experts (ep), whose layers 0-3 are recomputed: tokens are spread evenly here, and on the cards they
+  were as the router had it. c24, c26 and c30 are 1.2% to 1.3% below their cards, 200 to 250 MB, which one gathered
+  weight of the head (220.94 MiB) would be as well; which of both it is cannot be told from the figures.
+- dp8: 16,811,520 B below their cards, each by as much. At their peak, in the backward pass of the loss, ScatterAddExt
+  runs, whose workspace is 16,795,136 B at this shape by [its rule](../reference/levels.md), and on
+  [another card](pynative-measured.md): that leaves 16,384 B. A dry run of PyNative counts no workspace.
+- tp2 dp4, tp4 dp2: 16,384 B as well, one column of 4,096 tokens.
 
+What the pool *reserved* is 0.6% to 1.1% above *most* in pipelines and 2.7% to 9.0% where contexts are shared, and in
+the range elsewhere.
 """
 
 
@@ -156,16 +177,32 @@ def labels() -> list[Label]:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DryRun:
-    """A label with the peaks of its dry run. ``blocking_bytes``: with each operator by itself, where it was run so."""
+    """A label with its dry run. ``by_ahead``: its used peak with Python so many operators ahead; ``least_bytes``:
+    however far."""
 
     label: Label
-    used_bytes: int
-    with_fragments_bytes: int
-    blocking_bytes: int | None
+    by_ahead: Mapping[int, int]
+    least_bytes: int
+
+    @property
+    def ahead_bytes(self) -> int:
+        return self.by_ahead[AHEAD]
+
+    @property
+    def most_bytes(self) -> int:
+        return self.by_ahead[0]
 
     @property
     def off(self) -> float:
-        return self.used_bytes / self.label.allocated_bytes - 1
+        return self.off_with(AHEAD)
+
+    def off_with(self, ahead: int) -> float:
+        return self.by_ahead[ahead] / self.label.allocated_bytes - 1
+
+    @property
+    def has_card(self) -> bool:
+        """Whether the card is in the range."""
+        return self.least_bytes <= self.label.allocated_bytes <= self.most_bytes
 
     def cells(self) -> tuple[str, ...]:
         label = self.label
@@ -173,87 +210,85 @@ class DryRun:
             label.name,
             str(label.rank),
             f"{label.allocated_bytes:,}",
-            f"{self.used_bytes:,}",
+            f"{self.ahead_bytes:,}",
             f"{self.off:+.4%}",
-            f"{label.pool_bytes / GIB:.2f}",
-            f"{self.with_fragments_bytes / GIB:.2f}",
+            *(f"{size / GIB:.2f}" for size in (self.least_bytes, self.most_bytes, label.pool_bytes)),
         )
 
 
 def run(
-    dry_run: Callable[[Sequence[str], int, bool], Mapping[str, Any]],
-    kept: Path,
-    names: Sequence[str],
-    *,
-    is_written: bool,
+    dry_run: Callable[[Sequence[str], int, Path], object], kept: Path, names: Sequence[str], *, is_written: bool
 ) -> None:
-    """``dry_run``: settings, a rank and whether launches block to its report. ``names``: beginnings of the runs to do;
-    none for all."""
+    """``dry_run``: of settings and a rank, leaves its traces in a folder. ``names``: beginnings of the runs to do; none
+    for all."""
     kept.mkdir(parents=True, exist_ok=True)
     for label in labels():
         if not names or label.name.partition("-")[0] in names:
             _run_one(label, dry_run, kept)
     if is_written:
-        PAGE.write_text(page([_read(label, kept) for label in labels() if (kept / f"{label.name}.json").exists()]))
+        found = [one for label in labels() if (one := _read(label, kept)) is not None]
+        PAGE.write_text(page(found), encoding="utf-8")
 
 
-def _run_one(label: Label, dry_run: Callable[[Sequence[str], int, bool], Mapping[str, Any]], kept: Path) -> None:
-    """Once; and once more with blocking launches where it is off by much, as threads may have raced otherwise."""
-    file = kept / f"{label.name}.json"
-    if not file.exists():
-        report = dry_run(tuple(label.settings), label.rank, False)
-        told = {name: report[name] for name in (_USED, _WITH_FRAGMENTS)}
-        file.write_text(json.dumps(told), encoding="utf-8")
-        print(*_read(label, kept).cells(), sep="  ", flush=True)
-    found = _read(label, kept)
-    if abs(found.off) > MUCH and found.blocking_bytes is None:
-        blocking = dry_run(tuple(label.settings), label.rank, True)[_USED]
-        told = {_USED: found.used_bytes, _WITH_FRAGMENTS: found.with_fragments_bytes, _BLOCKING: blocking}
-        file.write_text(json.dumps(told), encoding="utf-8")
-        print(label.name, f"blocking: {blocking:,}", sep="  ", flush=True)
+def _run_one(label: Label, dry_run: Callable[[Sequence[str], int, Path], object], kept: Path) -> None:
+    if _read(label, kept) is not None:
+        return
+    with tempfile.TemporaryDirectory(prefix="swapconf-cards-") as folder:
+        dry_run(tuple(label.settings), label.rank, Path(folder))
+        trace = trace_folder.read(Path(folder) / f"rank_{label.rank}", label.rank)
+    told = {"least": least_used_peak_bytes(trace), **{str(far): ahead_used_peak_bytes(trace, far) for far in _FAR}}
+    _place(label, kept).write_text(json.dumps(told), encoding="utf-8")
+    print(*_dry_run(label, told).cells(), sep="  ", flush=True)
 
 
-def _read(label: Label, kept: Path) -> DryRun:
-    told = json.loads((kept / f"{label.name}.json").read_text(encoding="utf-8"))
-    return DryRun(
-        label=label,
-        used_bytes=told[_USED],
-        with_fragments_bytes=told[_WITH_FRAGMENTS],
-        blocking_bytes=told.get(_BLOCKING),
-    )
+def _place(label: Label, kept: Path) -> Path:
+    return kept / f"{label.name}.json"
 
 
-def _raced(one: DryRun) -> tuple[str, ...]:
-    assert one.blocking_bytes is not None
-    blocking, allocated = one.blocking_bytes, one.label.allocated_bytes
-    return (
-        one.label.name,
-        f"{allocated:,}",
-        f"{one.used_bytes:,}",
-        f"{blocking:,}",
-        f"{one.off:+.2%} and {blocking / allocated - 1:+.2%}",
-    )
+def _read(label: Label, kept: Path) -> DryRun | None:
+    """None where it is to be run, or was before there was a range."""
+    file = _place(label, kept)
+    told = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    return _dry_run(label, told) if "least" in told else None
+
+
+def _dry_run(label: Label, told: Mapping[str, int]) -> DryRun:
+    return DryRun(label=label, by_ahead={far: told[str(far)] for far in _FAR}, least_bytes=told["least"])
+
+
+def _how_far(found: Sequence[DryRun]) -> Iterator[tuple[str, ...]]:
+    for far in _FAR:
+        off = [abs(one.off_with(far)) for one in found]
+        yield (
+            str(far) if far else "none, the most",
+            *(str(sum(one <= most for one in off)) for most in _WITHIN),
+            f"{max(off):.1%}",
+        )
 
 
 def page(found: Sequence[DryRun]) -> str:
     off = [abs(one.off) for one in found]
-    within = ", ".join(f"{sum(one <= most for one in off)} within {most:.1%}" for most in (0.001, 0.01, 0.05))
+    within = ", ".join(f"{sum(one <= most for one in off)} within {most:.1%}" for most in _WITHIN)
     result = (
         f"Of {len(found)} public runs on eight cards, in {len({one.label.layout for one in found})} layouts, the used "
-        f"peak of a dry run is {median(off):.3%} off what was allocated on the card in the median: {within}."
+        f"peak of a dry run is {median(off):.3%} off what was allocated on the card in the median: {within}. "
+        f"{sum(one.has_card for one in found)} cards lie in the range that a race of threads leaves."
     )
     by_layout: dict[str, list[DryRun]] = {}
     for one in found:
         by_layout.setdefault(one.label.layout, []).append(one)
     rows = [
-        (layout, str(len(ones)), *(f"{choose(ones, key=lambda one: abs(one.off)).off:+.4%}" for choose in (min, max)))
+        (
+            layout,
+            str(len(ones)),
+            *(f"{choose(ones, key=lambda one: abs(one.off)).off:+.4%}" for choose in (min, max)),
+            str(sum(one.has_card for one in ones)),
+        )
         for layout, ones in sorted(by_layout.items())
     ]
     missing = sorted({label.name for label in labels()} - {one.label.name for one in found})
     lines = [*opening("PyNative dry runs beside cards", result, SUMMARY, rows, COMMENT)]
-    text = "\n".join(lines) + INTRODUCTION.format(source=SOURCE)
-    text += "\n".join(table(HEAD, [one.cells() for one in found]))
-    raced = [one for one in found if one.blocking_bytes is not None]
-    if raced:
-        text += RACES + "\n".join(table(RACED, [_raced(one) for one in raced]))
+    text = "\n".join(lines) + INTRODUCTION.format(source=SOURCE, ahead=AHEAD)
+    text += "\n".join(table(HOW_FAR, list(_how_far(found)))) + RUNS
+    text += "\n".join(table(HEAD, [one.cells() for one in found])) + BEHIND
     return text + (f"\nNot run yet: {', '.join(name.partition('-')[0] for name in missing)}.\n" if missing else "")

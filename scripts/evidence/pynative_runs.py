@@ -7,10 +7,11 @@ is swapconf's stand-in where it is not installed there.
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,47 @@ SHARED_CASES: Mapping[str, tuple[str, ...]] = {
     "full recompute of layers 0-3": (*SHARED, FULL),
     "swap of layers 0-2": (*SHARED, SWAP),
 }
+NEWEST = "2.1.0"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Layout:
+    """``rank``: of ``ranks``, which is looked at; of pipelines the first of the last stage."""
+
+    model: str
+    text: str
+    ranks: int = 2
+    rank: int = 0
+    settings: tuple[str, ...]
+
+
+_V3, _V4 = "deepseek_v3", "deepseek_v4"
+_TENSOR = ("parallelism.tensor_parallel=2", "parallelism.sequence_parallel=True")
+_EXPERTS = ("parallelism.expert_parallel=2", "parallelism.data_parallel_shard=2", "training.global_batch_size=2")
+_CONTEXT = (
+    *("parallelism.context_parallel=2", "model.use_attn_mask_compression=True"),
+    *("model.seq_length=4096", "model.max_position_embeddings=4096"),  # that of such a mask is more than 2,048
+    "train_dataset.dataloader.config.seq_length=4096",
+)
+_ULYSSES = (*_CONTEXT, "parallelism.context_parallel_method=ulysses")
+_SIX_LAYERS = ("parallelism.pipeline_parallel=2", "training.global_batch_size=4")
+_STAGES = (*_SIX_LAYERS, "model.num_hidden_layers=4")  # which stages and their chunks divide
+_GPIPE = (*_STAGES, "parallelism.pipeline_parallel_schedule=gpipe")
+_ROUNDS = (*_TENSOR, *_STAGES, "parallelism.pipeline_parallel_interleave_num=2")
+LAYOUTS = (
+    Layout(model="qwen3", text="tp2", settings=_TENSOR),
+    Layout(model="qwen3", text="cp2 colossal", settings=_CONTEXT),
+    Layout(model="qwen3", text="cp2 ulysses", settings=_ULYSSES),
+    Layout(model=_V3, text="tp2", settings=_TENSOR),
+    Layout(model=_V3, text="ep2 dp2", rank=1, settings=_EXPERTS),
+    Layout(model=_V3, text="cp2 ulysses", settings=_ULYSSES),
+    Layout(model=_V3, text="pp2 1F1B, 4 micro-batches", rank=1, settings=_STAGES),
+    Layout(model=_V3, text="pp2 GPipe, 4 micro-batches", rank=1, settings=_GPIPE),
+    Layout(model=_V3, text="tp2 pp2 interleaved, 4 micro-batches", ranks=4, rank=2, settings=_ROUNDS),
+    Layout(model=_V4, text="tp2", settings=_TENSOR),
+    Layout(model=_V4, text="ep2 dp2", rank=1, settings=_EXPERTS),
+    Layout(model=_V4, text="pp2 1F1B, 4 micro-batches", rank=1, settings=_SIX_LAYERS),
+)
 
 INTRODUCTION = """
 ## How it was made
@@ -58,6 +100,8 @@ has `Tensor.detach`.
   once; it has to be the same, to the byte.
 - *addresses*: blocks of the trace that the known rules of MindSpore's pool put where MindSpore put them.
 - *ran again*: operators of the second step in layers, without views. *moved*: what it moved to the host, by layer.
+- *tp2* (tensors and sequences), *cp2*, *ep2*, *pp2*: with 2.1.0, which is dry-run in every parallel dimension; of one
+  rank, in pipelines of the last stage, with `--launch-blocking`. Qwen3 has no stages in mindformers, and no experts.
 - *4 micro-batches*: `training.global_batch_size` 4 of `local_batch_size` 1 on one card. mindformers 2.0.0 takes a batch
   of the data set for a step and cuts it, 2.1.0 takes one for each micro-batch, and so does the data set that stands in.
 
@@ -76,19 +120,21 @@ runs may differ: Qwen3 with full recompute on eight ranks of 2.1.0 took 46,432,2
 
 """
 
-HEAD = """| model | ranks | swap and recompute | peak, B | replayed | addresses | ran again | moved |
+HEAD = """| model | ranks | swap and recompute, or layout | peak, B | replayed | addresses | ran again | moved |
 |---|---|---|---|---|---|---|---|
 """
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Environment:
-    """A pair of versions, installed. ``variables``: of each process."""
+    """A pair of versions, installed. ``variables``: of each process. ``kept``: where rows are kept, which are not run
+    again."""
 
     mindformers: str
     mindspore: str
     python: str
     variables: Mapping[str, str]
+    kept: Path
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -114,12 +160,16 @@ class Row:
         return f"| {' | '.join((*cells, self.recomputed, self.moved))} |"
 
 
+def config_of(model: str) -> Path:
+    return ROOT / f"configs/pynative/{model}.yaml"
+
+
 def dryrun(
-    python: str, variables: Mapping[str, str], model: str, settings: Sequence[str], *more: str
+    python: str, variables: Mapping[str, str], config: Path, settings: Sequence[str], *more: str
 ) -> Mapping[str, Any]:
-    """The report of rank 0. Raises RuntimeError where it does not end well."""
+    """The report of the first rank. Raises RuntimeError where it does not end well."""
     changes = [word for setting in settings for word in ("--set", setting)]
-    command = [python, "-m", "swapconf", "dryrun", str(ROOT / f"configs/pynative/{model}.yaml"), "--as-parallel"]
+    command = [python, "-m", "swapconf", "dryrun", str(config), "--as-parallel"]
     done = subprocess.run(
         [*command, "--no-cache", "--format", "json", *changes, *more],
         env=dict(variables),
@@ -130,22 +180,23 @@ def dryrun(
         check=False,
     )
     if done.returncode:
-        raise RuntimeError(f"{model}, {' '.join(settings)}:\n{done.stdout}{done.stderr}")
+        raise RuntimeError(f"{config.stem}, {' '.join(settings)}:\n{done.stdout}{done.stderr}")
     report: dict[str, Any] = json.loads(done.stdout)[0]
     return report
 
 
-def measure(python: str, variables: Mapping[str, str], model: str, case: str, settings: Sequence[str]) -> Row:
+def measure(on: Environment, model: str, case: str, settings: Sequence[str], layout: Layout | None = None) -> Row:
     """One dry run. Raises RuntimeError where it does not end well."""
+    rank, options = (0, ()) if layout is None else (layout.rank, ("--ranks", str(layout.rank), "--launch-blocking"))
     with tempfile.TemporaryDirectory(prefix="swapconf-pynative-") as keep:
-        report = dryrun(python, variables, model, settings, "--keep", keep)
-        folder = Path(keep) / "rank_0"
+        report = dryrun(on.python, on.variables, config_of(model), settings, "--keep", keep, *options)
+        folder = Path(keep) / f"rank_{rank}"
         told = json.loads((folder / "result.json").read_text(encoding="utf-8"))
-        trace = trace_folder.read(folder, 0)
+        trace = trace_folder.read(folder, rank)
         placed = replay(trace, lifetimes(trace))
     return Row(
         model=model,
-        ranks=report["shards"],
+        ranks=report["shards"] if layout is None else layout.ranks,
         case=case,
         peak_bytes=told["max_memory_allocated_bytes"],
         replayed_bytes=trace.used_peak_bytes,
@@ -169,11 +220,27 @@ def _moved(report: Mapping[str, Any]) -> str:
 def measured(on: Environment) -> list[Row]:
     """All cases."""
     rows = []
+    cases = [*CASES.items(), *((f"{case}, shared", settings) for case, settings in SHARED_CASES.items())]
     for model in MODELS:
-        for case, settings in (*CASES.items(), *SHARED_CASES.items()):
-            rows.append(measure(on.python, on.variables, model, case, settings))
-            print(rows[-1].cells(), *rows[-1].findings, sep="\n", flush=True)
+        for name, settings in cases:
+            rows.append(_kept(on, name, model, name.removesuffix(", shared"), settings))
+    for layout in LAYOUTS if on.mindformers == NEWEST else ():
+        rows.append(_kept(on, layout.text, layout.model, layout.text, layout.settings, layout))
     return rows
+
+
+def _kept(
+    on: Environment, name: str, model: str, case: str, settings: Sequence[str], layout: Layout | None = None
+) -> Row:
+    """``name``: of the case among those of the model."""
+    file = on.kept / f"{on.mindformers}-{model}-{re.sub('[^a-z0-9]+', '_', name.lower())}.json"
+    if not file.exists():
+        on.kept.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(asdict(measure(on, model, case, settings, layout))), encoding="utf-8")
+    told = json.loads(file.read_text(encoding="utf-8"))
+    row = Row(**{**told, "findings": tuple(told["findings"])})
+    print(row.cells(), *row.findings, sep="\n", flush=True)
+    return row
 
 
 def table(on: Environment, rows: Sequence[Row]) -> str:

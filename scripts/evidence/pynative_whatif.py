@@ -24,7 +24,7 @@ from statistics import median
 
 from evidence_page import kept, opening, paragraph, section
 from pynative_layouts import Shared, shared
-from pynative_runs import ROOT, dryrun
+from pynative_runs import ROOT, config_of, dryrun
 from pynative_strategies import COMPRESSED, KINDS, MODELS, Shape, Strategy, shape, strategy
 
 from swapconf.config import overrides
@@ -128,7 +128,7 @@ class Runs:
         place = folder / f"rank_{rank or 0}"
         if not (place / "result.json").exists():
             more = () if rank is None else ("--ranks", str(rank), "--launch-blocking")
-            dryrun(self.python, self.variables, model, words, "--keep", str(folder), *more)
+            dryrun(self.python, self.variables, config_of(model), words, "--keep", str(folder), *more)
         return place
 
 

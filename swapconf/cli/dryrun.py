@@ -92,7 +92,8 @@ class _Options(ChildOptions):
 @click.option(
     "--launch-blocking",
     is_flag=True,
-    help="PyNative on several cards: each operator ends before Python goes on, as on the fullest card.",
+    help="PyNative on several cards: each operator ends before Python goes on, as on the fullest card; two runs are "
+    "the same, and tell between what the peak of a card lies.",
 )
 @EXPERT_LOAD
 @no_cache_option("Run again even if a report of the same run is cached.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from swapconf.cli.common import print_findings, say
@@ -16,9 +16,6 @@ from swapconf.words.units import show_bytes
 
 def print_reports(reports: Sequence[RankReport], limit: int | None, card: str = "") -> None:
     """``limit``: of ``--budget``, None without. ``card``: whose memory beside the pool is told."""
-    from swapconf.memory.whole_device import device_line
-    from swapconf.timing.host_demand import host_line
-
     print_rows(*table(COLUMNS, reports), styles=("" if report.outcome.good else "bold red" for report in reports))
     for report in reports:
         if report.by_step:
@@ -37,20 +34,31 @@ def print_reports(reports: Sequence[RankReport], limit: int | None, card: str = 
     if any(report.level == 1 for report in reports):
         say(phrase("dry run level 1: operator workspace is not included"))
     for report in reports:
-        if report.level > 1:
-            say(phrase("rank {rank}: {text}", rank=report.rank, text=_added(report)))
-        if report.hyper_parallel:
-            say(phrase("rank {rank}: {text}", rank=report.rank, text=origin(report)))
-        if report.fold_note:
-            say(phrase("rank {rank}: {text}", rank=report.rank, text=report.fold_note))
-        if report.device is not None:
-            say(phrase("rank {rank}: {text}", rank=report.rank, text=device_line(report.device, card)))
-        if report.host_demand is not None:
-            say(phrase("rank {rank}: {text}", rank=report.rank, text=host_line(report.host_demand)))
+        for text in _lines(report, card):
+            say(phrase("rank {rank}: {text}", rank=report.rank, text=text))
     print_findings([finding for report in reports for finding in report.findings])
     for report in reports:
         if limit is not None and report.needs_more_than(limit):
             say(_over(report, limit), fg="red")
+
+
+def _lines(report: RankReport, card: str) -> Iterator[str]:
+    """What is told of a rank below the table."""
+    from swapconf.memory.whole_device import device_line
+    from swapconf.timing.host_demand import host_line
+
+    if report.level > 1:
+        yield _added(report)
+    if report.hyper_parallel:
+        yield origin(report)
+    if report.least_used_peak_bytes is not None:
+        yield _raced(report)
+    if report.fold_note:
+        yield report.fold_note
+    if report.device is not None:
+        yield device_line(report.device, card)
+    if report.host_demand is not None:
+        yield host_line(report.host_demand)
 
 
 def _print_steps(report: RankReport) -> None:
@@ -90,6 +98,25 @@ def _over(report: RankReport, limit: int) -> str:
         size=show_bytes(peak),
         room=show_bytes(report.beside.room_bytes),
         card=show_bytes(report.beside.card_bytes),
+    )
+
+
+def _raced(report: RankReport) -> str:
+    """What the peak of a card may be, by who of its threads is faster."""
+    least, used = show_bytes(report.least_used_peak_bytes), show_bytes(report.used_peak_bytes)
+    if report.ahead_used_peak_bytes is None:
+        return phrase(
+            "threads race for when memory is given back: {used} in this run, {least} at the least, and at the most "
+            "what --launch-blocking shows",
+            used=used,
+            least=least,
+        )
+    return phrase(
+        "threads race on a card for when memory is given back: its used peak lies between {least} and {used}, and is "
+        "{ahead} with Python some operators ahead",
+        used=used,
+        least=least,
+        ahead=show_bytes(report.ahead_used_peak_bytes),
     )
 
 

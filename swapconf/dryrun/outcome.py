@@ -84,6 +84,9 @@ class RankReport:
     where it is not in them.
 
     Attributes:
+        least_used_peak_bytes: Of a PyNative run, the least that its threads can have in use at the peak; None where the
+            trace does not tell. ``ahead_used_peak_bytes``: with Python some operators ahead of the device, as on most
+            cards; None, too, where threads raced in the run itself.
         workspace_bytes, workspace_kernel: The largest, and who needs it. ``workspace_for``: the card and CANN that
             estimates are for. ``workspace_unknown``: of which kernels it is not known, in words; "" for none.
         outside_bytes: What HCCL takes of the device besides MindSpore's pool.
@@ -112,6 +115,8 @@ class RankReport:
     outcome: RankOutcome
     detail: str = ""
     used_peak_bytes: int | None = None
+    least_used_peak_bytes: int | None = None
+    ahead_used_peak_bytes: int | None = None
     with_fragments_peak_bytes: int | None = None
     reserved_bytes: int | None = None
     device_bytes: int | None = None
@@ -153,6 +158,11 @@ class RankReport:
     def is_shared(self) -> bool:
         """Whether it was one of several ranks of a PyNative run."""
         return self.shards > 1 or bool(self.layout)
+
+    @property
+    def is_raced(self) -> bool:
+        """Whether Python did not wait for its operators, so that two runs may differ."""
+        return self.is_shared and not self.launch_blocking
 
     @property
     def headroom_bytes(self) -> int | None:

@@ -79,6 +79,8 @@ def as_record(report: RankReport, worded: Callable[[str], str] = show) -> dict[s
         **record(COLUMNS, report),
         "level": report.level,
         "detail": worded(report.detail),
+        "least_used_peak_bytes": report.least_used_peak_bytes,
+        "ahead_used_peak_bytes": report.ahead_used_peak_bytes,
         "device_bytes": report.device_bytes,
         "usable_bytes": report.usable_bytes,
         "base_address": report.base_address,

@@ -22,12 +22,15 @@ from swapconf.words.units import parse_bytes, show_bytes
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Peaks:
     """The memory of one rank. ``reserved_bytes``: what its pool took of the device, in whole blocks. ``is_estimated``:
-    what fragments add, at least, was neither run nor replayed."""
+    what fragments add, at least, was neither run nor replayed. ``least_bytes``: of a PyNative run, the least that its
+    threads can have in use at the peak; ``ahead_bytes``: what they have with Python some operators ahead."""
 
     used_bytes: int
     with_fragments_bytes: int
     reserved_bytes: int | None
     is_estimated: bool = False
+    least_bytes: int | None = None
+    ahead_bytes: int | None = None
 
 
 def verdict(report: RankReport, study: Study, log: WorkerLog, peaks: Peaks, effect: Effect) -> RankReport:
@@ -66,6 +69,8 @@ def verdict(report: RankReport, study: Study, log: WorkerLog, peaks: Peaks, effe
     return replace(
         report,
         used_peak_bytes=peaks.used_bytes,
+        least_used_peak_bytes=peaks.least_bytes,
+        ahead_used_peak_bytes=peaks.ahead_bytes,
         with_fragments_peak_bytes=peaks.with_fragments_bytes,
         reserved_bytes=peaks.reserved_bytes,
         host_bytes=effect.host_peak_bytes,

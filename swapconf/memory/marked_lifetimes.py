@@ -36,7 +36,7 @@ def marked_lifetimes(trace: Trace) -> Lifetimes:
     stays = _outlives_its_step(start, end, passes.steps)
     kinds = [blocks.kinds[kind] for kind in blocks.kind[chosen].tolist()]
     told = [blocks.task_names[name] for name in blocks.task_name[chosen].tolist()]
-    gathered = _written_by(trace, GATHERING)
+    gathered = gathered_blocks(trace)
     category = [
         Category.COMMUNICATION
         if event in gathered
@@ -75,9 +75,9 @@ def made_by(trace: Trace, events: NDArray[np.int64]) -> list[str]:
     ]
 
 
-def _written_by(trace: Trace, prefix: str) -> frozenset[int]:
-    """The blocks that an operator of such a name writes, whoever made them."""
-    return frozenset(tensor for task in trace.tasks if task.primitive.startswith(prefix) for tensor in task.outputs)
+def gathered_blocks(trace: Trace) -> frozenset[int]:
+    """Those that parameters are gathered into, by the events of their birth, whoever made them."""
+    return frozenset(tensor for task in trace.tasks if task.primitive.startswith(GATHERING) for tensor in task.outputs)
 
 
 def _outlives_its_step(start: NDArray[np.int64], end: NDArray[np.int64], steps: NDArray[np.int64]) -> NDArray[np.bool_]:

@@ -105,7 +105,16 @@ ONE = (
 LOADS = {"even experts": "even", "experts of a file": "{folder}/even.yaml", "full experts": "2"}
 CASES |= dict.fromkeys(LOADS, ("deepseek_v3", 0, EXPERTS))
 LOADS |= {"experts": "1.5"}
-CASES["shards"] = ("qwen3", 0, (*QWEN, *BLOCKING))
+CASES["shards"] = CASES["shards that race"] = ("qwen3", 0, (*QWEN, *BLOCKING))
+CASES["whole parameters"] = (
+    "deepseek_v4",  # some of whose parameters four ranks do not divide
+    0,
+    (
+        *("model.vocab_size=128", "model.num_hidden_layers=3", "model.num_nextn_predict_layers=0"),
+        *("model.compress_ratios=[0,4,128]", "model.num_hash_layers=1"),
+        *("parallelism.data_parallel_shard=4", "training.global_batch_size=8"),
+    ),
+)
 CASES["degrees of one"] = (
     "qwen3",
     0,
@@ -172,6 +181,31 @@ def test_the_report_says_how_tokens_were_spread() -> None:
     report, _, _ = dryrun("experts")
     assert (report["expert_load"], report["expert_ranks"], report["expert_times"]) == ("1.5", 2, 0.5)
     assert "of 2 ranks that share out the experts this one gets 0.5 times its even share" in report["origin"]
+
+
+def test_a_run_whose_launches_block_tells_between_what_the_peak_of_a_card_lies() -> None:
+    report, _, _ = dryrun("shards")
+    least, ahead, most = (report[key] for key in ("least_used_peak_bytes", "ahead_used_peak_bytes", "used_peak_bytes"))
+    assert 0 < least < ahead <= most
+
+
+@pytest.mark.thorough
+def test_whole_parameters_are_summed_over_ranks_with_the_last_micro_batch() -> None:
+    report, trace, told = dryrun("whole parameters")
+    assert (report["outcome"], trace.used_peak_bytes) == ("completed", told)
+    sums = [task.event for task in trace.tasks if task.primitive == "DistCommAllReduce"]
+    begins = [mark.event for mark in trace.marks if mark.moment is Moment.BACKWARD_PASS_BEGINS]
+    ends = [mark.event for mark in trace.marks if mark.moment is Moment.BACKWARD_PASS_ENDS]
+    found = [sum(begin < event < end for event in sums) for begin, end in zip(begins, ends, strict=True)]
+    assert found == [0, found[1]] * STEPS
+    assert found[1] > 0
+
+
+@pytest.mark.thorough
+def test_the_least_is_the_same_where_threads_race() -> None:
+    (blocking, _, _), (raced, _, _) = dryrun("shards"), dryrun("shards that race")
+    assert raced["least_used_peak_bytes"] == blocking["least_used_peak_bytes"] <= raced["used_peak_bytes"]
+    assert raced["ahead_used_peak_bytes"] is None
 
 
 def columns(case: str) -> list[list[int]]:

@@ -33,6 +33,7 @@ from swapconf.dryrun.rank_order import RankOrder, cluster_of
 from swapconf.dryrun.verdict import Peaks, verdict, without_trace
 from swapconf.dryrun.watched import with_steps
 from swapconf.memory import holders
+from swapconf.memory.earliest_release import ahead_used_peak_bytes, least_used_peak_bytes
 from swapconf.memory.peak import Peak, grown
 from swapconf.memory.with_workspace import grow
 from swapconf.study.beside import beside
@@ -90,6 +91,8 @@ def _whole(order: RankOrder, study: Study) -> RankReport:
         used_bytes=ran.trace.used_peak_bytes,
         with_fragments_bytes=ran.trace.with_fragments_peak_bytes,
         reserved_bytes=ran.reserved_bytes,
+        least_bytes=least_used_peak_bytes(ran.trace) if ran.trace.marks else None,
+        ahead_bytes=ahead_used_peak_bytes(ran.trace) if ran.trace.marks and not ran.report.is_raced else None,
     )
     effect = observed(ran.trace, study.config.model.num_layers or 0)
     blank = replace(ran.report, beside=beside(ran.trace, study.config, order.machine, os.environ))

@@ -59,10 +59,9 @@ class HSDPModule:
         """A sum and an average take the same memory."""
 
     def set_requires_all_reduce(self, is_required: bool) -> None:
-        """Of mindformers 2.1.0: whether copies of shards are summed, which is put off to the last micro-batch."""
+        """Of mindformers 2.1.0: whether copies of shards, and what is whole, are summed over the ranks that have the
+        same. That is put off to the last micro-batch; until then each rank adds up its own."""
         _run.sums_copies = is_required
-        whole = any(parameter.is_whole for unit in _units(self) for parameter in unit.parameters)
-        _refuse("sums of whole parameters put off to the last micro-batch{}", "", whole and not is_required)
 
     def zero_grad(self) -> None:
         for unit in _units(self):
@@ -148,7 +147,7 @@ class _State(enum.Enum):
 @dataclass(slots=True)
 class _Run:
     """What all units share. ``scattering``, ``summing``: of the unit that was through last. ``sums_copies``: what is
-    reduced is summed over the ranks that have the same shard."""
+    reduced is summed over the ranks that have the same shard or the same whole."""
 
     is_in_backward: bool = False
     sums_copies: bool = True
@@ -219,8 +218,11 @@ class _Unit:
         _run.take_scattered()
         ready = [parameter for parameter in self.parameters if parameter.has_gradient]
         for parameter in sorted(ready, key=lambda one: one.is_whole):
-            parameter.start_reducing()
-            (_run.summing if parameter.is_whole else _run.scattering).append(parameter)
+            parameter.start_reducing(with_copies=_run.sums_copies)
+            if parameter.is_whole and not _run.sums_copies:
+                parameter.take_reduced()
+            else:
+                (_run.summing if parameter.is_whole else _run.scattering).append(parameter)
         self._give_back()
 
     def _when_all_is_through(self) -> None:

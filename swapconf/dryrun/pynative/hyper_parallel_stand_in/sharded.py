@@ -143,14 +143,16 @@ class Sharded:
         parameter = self._parameter
         return parameter is not None and bool(self.shard.requires_grad) and parameter.grad is not None
 
-    def start_reducing(self) -> None:
+    def start_reducing(self, *, with_copies: bool = True) -> None:
+        """``with_copies``: what is whole is summed over the ranks that have it."""
         gradient = self._parameter.grad
         if self._reduce_dtype is not None and gradient.dtype != self._reduce_dtype:
             gradient = gradient.to(self._reduce_dtype)
         gradient = gradient.contiguous()
         if self.is_whole:
             self._reduced = gradient
-            self._reducing = distributed.all_reduce(gradient, group=self._groups.all, async_op=True)
+            if with_copies:
+                self._reducing = distributed.all_reduce(gradient, group=self._groups.all, async_op=True)
             return
         if self._ranks == 1:
             self._reduced = gradient
