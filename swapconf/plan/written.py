@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import yaml
@@ -101,7 +101,7 @@ def _written(text: str, document: Document, before: Config, made: Config, commen
     text = _edited(text, recompute, _recompute_keys(before, made, recompute.entries(document.root)), set())
     asks = made.recompute.full is not None or bool(made.recompute.select)
     text = _commented(text, [place for place, on in ((swap, made.swap_on), (recompute, asks)) if on], comment)
-    return _without_doubt(text, document.file)
+    return _without_doubt(text, document.file, made)
 
 
 def _edited(
@@ -234,15 +234,17 @@ def _above(root: Node, path: Sequence[str]) -> list[Entry]:
     return found
 
 
-def _without_doubt(text: str, file: str) -> str:
-    """With swap on, a short list of layers may look like counts, which nobody but its author can tell: it says so."""
+def _without_doubt(text: str, file: str, made: Config) -> str:
+    """With swap on, a short list of layers may look like counts, which nobody but its author can tell: it says so.
+    ``made``: with the stages and layers of the run, which the command line may have changed."""
     text = with_comment(text, None, "", mark=_LAYERS)
-    config, _ = yaml_config.from_document(base_config.of_text(text, file))
+    written, _ = yaml_config.from_document(base_config.of_text(text, file))
+    config = replace(written, pipeline=made.pipeline, model=made.model)
     case = Case(config=config, versions=Versions(), network=network_of(config, Versions()))
     doubts = [
         found
         for found in r3_list_meaning.check(case)
-        if found.severity is Severity.WARNING and found.origin.file == file
+        if found.severity is not Severity.NOTE and found.origin.file == file
     ]
     return with_comment(text, doubts[0].origin.line, _LAYERS, mark=_LAYERS) if doubts else text
 

@@ -264,6 +264,21 @@ def test_a_short_list_of_layers_says_that_it_is_no_list_of_counts() -> None:
     assert rules(without) == []
 
 
+@pytest.mark.parametrize("on_command_line", [False, True])
+def test_it_says_so_in_an_mcore_model_too_and_for_stages_of_the_command_line(on_command_line: bool) -> None:
+    """There it would be an error, so that a plan could not be confirmed."""
+    stages = "parallel_config: {pipeline_stage: 2}\n"
+    text = ("" if on_command_line else stages) + "use_parallel: True\n" + MCORE
+    document = parse(text, "test.yaml")
+    config, _ = from_document(document)
+    of_run, _ = from_document(parse(stages + text, "test.yaml")) if on_command_line else (config, ())
+    listed = RecomputeConfig(full=FullRecompute(layers=LayerIndices((1, 2)), origin=NOWHERE))
+    swap = ListedSwap(op_swap=(replace(SWAPPED.op_swap[0], layers=LayerIndices((0, 3))),), given_entries=1)
+    after = write(text, document, replace(of_run, swap=swap, recompute=listed), "x")
+    assert "# swapconf: ignore[R3-list-meaning] planned by swapconf: these are layers\n" in after
+    assert "R3-list-meaning" not in rules(stages + after if on_command_line else after)
+
+
 def test_an_empty_list_of_swaps_beside_layers_to_recompute_is_no_mistake() -> None:
     assert rules(written(MODEL, ListedSwap(), SELECTED)) == ["R3-list-meaning", "lazy-inline-off"]
 
