@@ -264,7 +264,7 @@ def test_layers_are_shifted_as_long_as_that_is_faster_and_never_to_something_slo
     assert answer.ran <= max(runs, 4)
     is_out = answer.ran + STAGED.stages > runs  # of what may be run, so that nothing near was tried any more
     last = min(answer.tried, key=lambda item: (item.coarse_us, item.floor_us, item.layout))  # by what the search knows
-    known = {item.layout for item in (*answer.tried, *answer.lost)}
+    known = {item.layout for item in answer.tried} | {item.layout for item in answer.lost}
     for deal in world.near(last.layout):
         other = replace(last.layout, deal=deal)
         assert is_out or other in known or world.planned_us(other) >= best.cost_us
