@@ -21,7 +21,6 @@ from swapconf.cli.help import Command
 from swapconf.config import overrides, rl_training
 from swapconf.config.config import Dialect
 from swapconf.decide import budget, log_lines, module_lines, modules
-from swapconf.decide.rules.setting_without_effect import mode_without_gradient
 from swapconf.decide.strategy import Strategy
 from swapconf.report import explanation
 from swapconf.study.study import Study, study_for_check
@@ -120,7 +119,7 @@ def _as_json(study: Study, layer: int | None) -> str:
 def _show_layers(study: Study, layer: int | None) -> None:
     assert study.strategy is not None
     strategy, lines = study.strategy, _lines(study.strategy)
-    if mode := mode_without_gradient(study.config):
+    if mode := study.config.mode_without_gradient:
         say(phrase("With `run_mode: {mode}` nothing of this takes effect; what a training would do:", mode=mode))
     _print_table(strategy, layer)
     shown = (entry.layer for entry in strategy.layers if layer in (None, entry.layer.index))

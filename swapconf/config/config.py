@@ -11,6 +11,8 @@ from swapconf.config.layout import Layout
 from swapconf.upstream import dropped
 from swapconf.words.findings import Origin
 
+_WITHOUT_GRADIENT = ("predict", "eval")  # run modes
+
 PrefetchUnit: TypeAlias = Literal["operators", "layers"]
 Prefetch: TypeAlias = int  # 1 or more, in the unit of the config's dialect; graph mode calls it `backward_prefetch`
 
@@ -265,6 +267,12 @@ class Config:
     def packs_sequences(self) -> bool:
         """Of a PyNative run: several texts are one sequence, with a compressed mask of their ends."""
         return self.pipeline.packs_sequences or self.model.section.get("use_eod_attn_mask_compression") is True
+
+    @property
+    def mode_without_gradient(self) -> str:
+        """The run mode of a YAML that trains nothing, else ""."""
+        mode = self.given.get("run_mode")
+        return str(mode) if mode in _WITHOUT_GRADIENT else ""
 
     @property
     def drops_communication(self) -> bool:

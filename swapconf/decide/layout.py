@@ -22,7 +22,6 @@ MICRO_BATCHES = "parallel_config.micro_batch_num"
 HEADS, KV_HEADS = ("num_heads", "num_attention_heads", "n_head"), ("n_kv_heads", "num_key_value_heads")
 ALGORITHM = "parallel_config.context_parallel_algo"
 ULYSSES_DEGREE = "parallel_config.ulysses_degree_in_cp"
-_NO_TRAINING = ("predict", "eval")
 _SEMI, _AUTO = (1, "SEMI_AUTO_PARALLEL", None), (2, "AUTO_PARALLEL")  # mindformers' tools/utils.py; None: not given
 _COLOSSAL, _ULYSSES, _HYBRID = "colossalai_cp", "ulysses_cp", "hybrid_cp"
 
@@ -55,7 +54,7 @@ def layout_of(config: Config) -> Layout | None:
     """None where nothing is shared out, or nobody knows."""
     given = config.given
     mode = given.get("parallel.parallel_mode")
-    if given.get("use_parallel") is not True or given.get("run_mode") in _NO_TRAINING or isinstance(mode, bool):
+    if given.get("use_parallel") is not True or config.mode_without_gradient or isinstance(mode, bool):
         return None
     if mode not in (*_SEMI, *_AUTO):
         return None

@@ -29,7 +29,6 @@ from swapconf.words.phrases import phrase
 
 RULE, NO_TRAINING = "graph-engine-no-dry-run", "no-training"
 NO_MODEL, NO_CODE, NO_OPTIMIZER = "no-model", "no-model-code", "no-optimizer"
-_NO_TRAINING_MODES = frozenset({"predict", "eval"})
 _GRAPH_ENGINE = "O2"
 
 
@@ -78,7 +77,7 @@ def _no_training(study: Study) -> Iterator[Finding]:
             message=phrase("there is no `optimizer`, as in a YAML for prediction: nothing can be trained with it"),
             hint=phrase("a dry run is one of training; name a YAML for training, with `optimizer` and `lr_schedule`"),
         )
-    elif mode is not None and mode.value.plain() in _NO_TRAINING_MODES:
+    elif mode is not None and config.mode_without_gradient:
         yield Finding(
             origin=study.document.key_origin(mode, "run_mode"),
             rule=NO_TRAINING,
@@ -86,7 +85,7 @@ def _no_training(study: Study) -> Iterator[Finding]:
             message=phrase(
                 "with `run_mode: {mode}` mindformers fills in nothing that a training needs, and stops when it is to "
                 "train",
-                mode=mode.value.plain(),
+                mode=config.mode_without_gradient,
             ),
             hint=phrase("a dry run is one of training; where the YAML is for that, too: --set run_mode=train"),
         )

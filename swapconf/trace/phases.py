@@ -304,15 +304,15 @@ def _read_by_backward_only(users: Users, gradients: Set[int]) -> list[bool]:
     return found[::-1]
 
 
-def readers_of(trace: Trace) -> dict[int, list[int]]:
+def readers_of(trace: Trace) -> dict[int, tuple[int, ...]]:
     """By tensor the launches that read it, those inside the fused kernel that makes it among them, which are no users
     of its block."""
-    found = {block.start: list(block.users) for block in trace.blocks}
+    found = {block.start: block.users for block in trace.blocks}
     for task in trace.step_tasks:
-        for tensor in task.inputs if any(key == PART for key, _ in task.attributes) else ():
-            users = found.setdefault(tensor, [])
+        for tensor in task.inputs if (PART, "") in task.attributes else ():
+            users = found.get(tensor, ())
             if task.event not in users:
-                users.append(task.event)
+                found[tensor] = (*users, task.event)
     return found
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from swapconf.models.cells import PREDICTED_LAYER
 from swapconf.trace.columns import Flags, Ints
-from swapconf.upstream.scopes import descends
+from swapconf.upstream.scopes import descends, in_layer
 from swapconf.whatif.laid_out import GRADIENT_VIEW, IN_PLACE, LaidOut
 
 ROOM = 8  # kernels between a copy of a weight and its reader, from which on it does not stand right before it
@@ -27,6 +27,14 @@ class Baseline(LaidOut):
     awaits_send: frozenset[int] = frozenset()
     joined: frozenset[int] = frozenset()
     adds_up_experts: bool = False
+
+    @cached_property
+    def of_other_cells(self) -> Flags:
+        """[kernels] what parallelism puts between operators of a layer and names after a cell outside of all layers,
+        which is not recomputed (measured with 2.9.0: a slice behind the rotary embedding of TeleChat3's keys)."""
+        kernels = self.kernels
+        named = np.array(["-" in name and in_layer(name) is None for name in kernels.name], dtype=np.bool_)
+        return np.asarray(named & ~kernels.is_lost & (kernels.passing >= 0) & ~kernels.backward)
 
     @cached_property
     def is_read_again(self) -> Flags:

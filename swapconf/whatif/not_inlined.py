@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from swapconf.trace.columns import Flags
-from swapconf.upstream.scopes import in_layer
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.communicated import spread
 from swapconf.whatif.laid_out import DISPATCH
@@ -18,17 +17,9 @@ _SORT = "SortExt"  # of tokens, before they are sent and behind
 def left(baseline: Baseline, outputs: Sequence[int]) -> Flags:
     """[kernels] see `decide.lazy_inline`. ``outputs``: blocks of recomputed cells, one of several of a kernel each."""
     found = baseline.of_weights | (baseline.kernels.primitives == DISPATCH) | baseline.lost_splits
-    found |= _sorts_to_send(baseline) | _of_other_cells(baseline)
+    found |= baseline.of_other_cells | _sorts_to_send(baseline)
     found[baseline.maker[list(outputs)]] = True
     return np.asarray(found)
-
-
-def _of_other_cells(baseline: Baseline) -> Flags:
-    """[kernels] what parallelism puts between operators of a layer and names after a cell outside of all layers, which
-    is not recomputed (measured with 2.9.0: a slice behind the rotary embedding of TeleChat3's keys)."""
-    kernels = baseline.kernels
-    named = np.array(["-" in name and in_layer(name) is None for name in kernels.name], dtype=np.bool_)
-    return np.asarray(named & ~kernels.is_lost & (kernels.passing >= 0) & ~kernels.backward)
 
 
 def _sorts_to_send(baseline: Baseline) -> Flags:

@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from swapconf.config.config import Config
 from swapconf.decide.layout import ALGORITHM, ULYSSES_DEGREE, refused_algorithm
 from swapconf.decide.lazy_inline import lazily_inlined
 from swapconf.decide.rules.case import Case, finding
@@ -28,7 +27,6 @@ from swapconf.words.phrases import joined, phrase
 
 RULE = "setting-without-effect"
 _LONGEST = 40  # characters of a value that are shown
-_ASKING = ("predict", "eval")  # run modes without a gradient
 
 
 class _Void(NamedTuple):
@@ -39,14 +37,8 @@ class _Void(NamedTuple):
     need: Need | None
 
 
-def mode_without_gradient(config: Config) -> str:
-    """The run mode of a YAML that trains nothing, else ""."""
-    mode = config.given.get("run_mode")
-    return str(mode) if mode in _ASKING else ""
-
-
 def check(case: Case) -> Iterator[Finding]:
-    if mode := mode_without_gradient(case.config):
+    if mode := case.config.mode_without_gradient:
         if case.asks_for_anything:
             yield _in_prediction(case, mode)
         return

@@ -139,13 +139,13 @@ class Fold:
     @property
     def cost(self) -> float:
         """Of all runs, in layers compiled."""
-        return sum(map(self._cost_of, self.runs)) + (self._cost_of(self.check) if self.why_check else 0)
+        return self.expected_cost(reaches_far=False)
 
-    def expected_cost(self, reaches_far: bool) -> float:
+    def expected_cost(self, *, reaches_far: bool) -> float:
         """``reaches_far``: a prefetch probably reaches over several layers, so that where some are left out a further
         run has to confirm the others."""
-        is_checked = reaches_far and self.folded_rows and self.steps and not self.why_check
-        return self.cost + (self._cost_of(self.check) if is_checked else 0)
+        is_checked = self.why_check or (reaches_far and self.folded_rows and self.steps)
+        return sum(map(self._cost_of, self.runs)) + (self._cost_of(self.check) if is_checked else 0)
 
     @property
     def is_worth_it(self) -> bool:
@@ -178,7 +178,9 @@ def folds(strategy: Strategy | None, stage: int, found: MicroBatches, num_dense:
         for count in (least, found.count)
     }
     reaches_far = strategy is not None and strategy.longest_prefetch >= _FAR
-    better = sorted((one for one in ways if one.is_worth_it), key=lambda one: one.expected_cost(reaches_far))
+    better = sorted(
+        (one for one in ways if one.is_worth_it), key=lambda one: one.expected_cost(reaches_far=reaches_far)
+    )
     if not better:
         raise CannotFold(
             found.why_not

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple
 
 from swapconf.dryrun.child import Ran, kept, record
 from swapconf.dryrun.fold.beside_trace import graph_of, keep_graph, keep_layers, whole_names, write_graph
@@ -38,7 +38,13 @@ _MORE = 3  # steps beyond the smallest run: as many more runs are worth a trace,
 _MOST_LAYERS = 32  # of a rank; so many are run as they are, for a trace, where it cannot be grown from fewer
 _FEW_LAYERS = 16  # so many also for MindSpore's graph: one run takes as long as the further ones that might show it
 
-_Grown: TypeAlias = tuple[Run, tuple[GrownFrom, ...], str]
+
+class _Whole(NamedTuple):
+    """The whole model, the runs that it is made of, and why it has no graph although these have."""
+
+    run: Run
+    used: tuple[GrownFrom, ...]
+    no_graph: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,8 +166,8 @@ def _keep_beside(order: RankOrder, plan: Fold, found: Attempt) -> None:
 
 def _grown(
     order: RankOrder, plan: Fold, sources: Sequence[GrownFrom], further: Callable[[Size], GrownFrom | None]
-) -> _Grown:
-    """The whole model, the runs that it is made of, and why it has no graph although these have. Raises CannotGrow."""
+) -> _Whole:
+    """Raises CannotGrow."""
     rows, small = plan.folded_rows, sources[0]
     if not rows:
         return _one_run(order, plan, small)
@@ -171,7 +177,7 @@ def _grown(
     is_few = num_layers <= _FEW_LAYERS and _graph(order, plan, small) is not None
     tries = _MORE if len(rows) == 1 and not is_few else 1
     found = _of_fewer(order, plan, sources, further, tries)
-    wants_more = isinstance(found, CannotGrow) or (is_few and found[2])
+    wants_more = isinstance(found, CannotGrow) or (is_few and found.no_graph)
     if wants_more and num_layers <= _MOST_LAYERS:
         source = further(_with_all_of(plan, small.size, rows))
         if source is not None:
@@ -183,7 +189,7 @@ def _grown(
 
 def _of_fewer(
     order: RankOrder, plan: Fold, sources: Sequence[GrownFrom], further: Callable[[Size], GrownFrom | None], tries: int
-) -> _Grown | CannotGrow:
+) -> _Whole | CannotGrow:
     """Of runs with fewer layers, from the smallest on; else the first reason why not."""
     rows, small = plan.folded_rows, sources[0]
     strides = {row: max(step.layers[row] for step in plan.steps) - small.size.layers[row] for row in rows}
@@ -193,7 +199,7 @@ def _of_fewer(
         runs = _Runs(order=order, plan=plan, strides=strides, known=known, further=further)
         try:
             start = replace(small.size, layers=_longer(small.size.layers, strides, number))
-            return runs.with_all(rows, start), tuple(runs.used.values()), runs.no_graph
+            return _Whole(runs.with_all(rows, start), tuple(runs.used.values()), runs.no_graph)
         except CannotGrow as reason:
             why = why or reason
             if runs.is_spent:
@@ -202,10 +208,10 @@ def _of_fewer(
     return why
 
 
-def _one_run(order: RankOrder, plan: Fold, source: GrownFrom) -> _Grown:
+def _one_run(order: RankOrder, plan: Fold, source: GrownFrom) -> _Whole:
     """Of a run that has all layers of its rank."""
     run = _run(order, plan, source, _first_own(plan))
-    return replace(run, trace=renumbered(run, range(plan.num_layers))), (source,), ""
+    return _Whole(replace(run, trace=renumbered(run, range(plan.num_layers))), (source,))
 
 
 @dataclass(kw_only=True)
