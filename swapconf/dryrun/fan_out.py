@@ -35,7 +35,8 @@ def dry_run_each(orders: Sequence[RankOrder], jobs: int, dask: str | None = None
 
     # ranks of one stage fold alike, so the question is put once for each stage of a document
     distinct = {(order.document, cluster_of(order.document).stage_of(order.rank)): order for order in orders}
-    each = min(jobs, _SIDE_BY_SIDE) if any(map(foldable, distinct.values())) else 1
+    # ranks side by side keep all children busy; few of them have several runs at once
+    each = min(jobs, _SIDE_BY_SIDE) if len(orders) < jobs and any(map(foldable, distinct.values())) else 1
     orders = [replace(order, children=each) for order in orders]
     if dask is not None:
         yield from enumerate(_on_dask([joblib.delayed(dry_run)(order) for order in orders], dask))

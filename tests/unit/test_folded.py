@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -68,7 +68,8 @@ def block(start: int, name: str, used: int, peak: int, on_host: bool = False) ->
     )
 
 
-def trace(shape: Shape, layers: int, micro_batches: int = 1) -> Trace:
+def trace(shape: Shape, layers: int, micro_batches: int = 1, swapped: Sequence[bool] = ()) -> Trace:
+    """``swapped``: which of the layers, by default all."""
     places = [
         (
             f"{NETWORK}/{index}-LLamaDecodeLayer/attention-LLamaAttention/MatMul-op{index}",
@@ -87,13 +88,14 @@ def trace(shape: Shape, layers: int, micro_batches: int = 1) -> Trace:
             index=index,
             stream=3,
             graph="g",
-            primitive="MoveTo",
+            primitive=primitive,
             output=f"%{index}",
-            inputs=("ValueNode<StringImm> CPU",),
-            name=f"{NETWORK}/{index}-LLamaDecodeLayer/attention-LLamaAttention/MoveTo-op{step * layers + index}",
+            inputs=("ValueNode<StringImm> CPU",) if primitive == "MoveTo" else (),
+            name=f"{NETWORK}/{index}-LLamaDecodeLayer/attention-LLamaAttention/{primitive}-op{step * layers + index}",
         )
         for step in range(micro_batches)
         for index in range(layers)
+        for primitive in ("MatMul", *(["MoveTo"] if not swapped or swapped[index] else []))
     ]
     return Trace(folder="", rank=0, blocks=Blocks.of(blocks), kernels=tuple(kernels), tasks=())
 
@@ -106,13 +108,18 @@ def mindspore(monkeypatch: pytest.MonkeyPatch) -> Callable[[Shape], list[Any]]:
 
     def install(shape: Shape) -> list[Any]:
         def run(order: RankOrder, study: Study, part: str = "") -> Ran:
-            layers = study.config.model.num_layers or 0
+            assert study.strategy is not None
+            own = [entry.plan.outcomes for entry in study.strategy.layers if entry.layer.stage == 0]
+            swapped = [any(outcome.void is None for outcome in outcomes) for outcomes in own]
+            layers = len(swapped)
             counted = micro_batches(order.document, study.config.pipeline).count if shape.slice else 1
             ran.append(layers if not shape.slice else (layers, counted))
             report = RankReport(
                 file=order.document.file, rank=order.rank, stage=0, level=order.level, outcome=RankOutcome.COMPLETED
             )
-            return Ran(report=report, log=WorkerLog(), trace=trace(shape, layers, counted), reserved_bytes=2 << 30)
+            return Ran(
+                report=report, log=WorkerLog(), trace=trace(shape, layers, counted, swapped), reserved_bytes=2 << 30
+            )
 
         monkeypatch.setattr(module, "run", run)
         return ran
@@ -260,11 +267,51 @@ def test_a_peak_that_wanders_with_the_layers_is_found_and_confirmed(mindspore: C
 def test_the_whole_model_is_run_where_a_third_run_is_off_the_line(mindspore: Callable[[Shape], list[Any]]) -> None:
     shape = Shape(bend=MIB, activation=-4 * MIB, state=40 * MIB, head=800 * MIB)
     ran = mindspore(shape)
-    report = dry_run(order(swap(layer_swap=[{"backward_prefetch": 300, "layers": True}])))
+    report = dry_run(order({"swap_config.swap": False}))
     assert ran == [4, 6, 8, 12, 32]  # every two layers, then every four
     assert report.used_peak_bytes == shape.peak_bytes(32)
     assert report.folded is None
     assert report.fold_note.startswith("the whole model was run: ")
+
+
+def test_what_a_far_prefetch_bends_is_not_tried_with_other_numbers_of_layers(
+    mindspore: Callable[[Shape], list[Any]],
+) -> None:
+    shape = Shape(bend=MIB)
+    ran = mindspore(shape)
+    report = dry_run(order(swap(layer_swap=[{"backward_prefetch": 300, "layers": True}])))
+    assert ran == [4, 6, 8, 32]
+    assert report.used_peak_bytes == shape.peak_bytes(32)
+
+
+PIPELINED = {
+    "parallel_config.pipeline_stage": 2,
+    "parallel_config.data_parallel": 1,
+    "parallel_config.model_parallel": 4,
+    "parallel_config.micro_batch_num": 64,
+}
+
+
+@pytest.mark.parametrize("layers", [[2, 4, 6, 8, 10], True])
+def test_where_layers_are_on_no_line_one_run_has_all_of_them(
+    mindspore: Callable[[Shape], list[Any]], layers: Any
+) -> None:
+    """As they are treated in turns, or a prefetch reaches over them; micro-batches are told by a few layers."""
+    shape = Shape(slice=6656, bend=MIB)
+    ran = mindspore(shape)
+    asked = swap(layer_swap=[{"backward_prefetch": 300, "layers": layers}])
+    report = dry_run(order({**asked, **PIPELINED}, layers=24))
+    (few, least), full, more = ran
+    assert full == (12, least)
+    assert more == (few, least + 1)
+    assert few < 4
+    assert report.used_peak_bytes == shape.peak_bytes(12) + 64 * shape.slice
+    assert report.with_fragments_peak_bytes == report.used_peak_bytes + shape.fragments
+    moved = layers if isinstance(layers, list) else range(12)
+    assert [(move.layer, move.tensors) for move in report.moved] == [(str(index), 64) for index in moved]
+    assert report.fold_note.startswith(
+        "from a run with all 12 layers and 3 of 64 micro-batches; what each more adds is "
+    )
 
 
 @dataclass(frozen=True)

@@ -129,8 +129,10 @@ def _twin(fold: Fold, name: str) -> str:
     """The layer that does the same in the smallest run."""
     if not fold.rows or not name.isdigit() or int(name) in fold.kept(fold.small):
         return name
-    row = next(number for number, row in enumerate(fold.rows) if int(name) in row.indices)
-    return str(template_layer(fold, fold.small, row))
+    row = next(row for row in fold.rows if int(name) in row.indices)
+    if row.twin is not None and not fold.small.layers[fold.rows.index(row)]:
+        row = next(first for first in fold.rows if first.first == row.twin)
+    return str(template_layer(fold, fold.small, fold.rows.index(row)))
 
 
 def _table(items: Iterable[Placed]) -> dict[str, Counter[Placed]]:

@@ -23,7 +23,31 @@ def extrapolated(samples: Sequence[Sample], fold: Fold, size: Size) -> Sample:
     """A run of any size (``fold.whole``: the whole model). ``samples``: of ``fold.runs``, in their order. Fragments
     follow no line: theirs is an estimate, on the line of the layers but never below what a run had."""
     small, highest = samples[0], _highest(samples, fold, size)
-    used = max(highest.values())
+    used = used_peak_bytes(samples, fold, size)
+    host = fold.on_line([one.effect.host_peak_bytes for one in samples], size)
+    return Sample(
+        size=size,
+        highest=highest,
+        used_peak_bytes=used,
+        with_fragments_peak_bytes=used + _fragments_bytes(samples, fold, size),
+        effect=effects.extrapolated(samples, fold, size, host),
+        kernels_per_layer=small.kernels_per_layer,
+    )
+
+
+def used_peak_bytes(samples: Sequence[Sample], fold: Fold, size: Size) -> int:
+    """That of a run of any size alone."""
+    highest = max(_highest(samples, fold, size).values())
+    if fold.full_run is None or max(samples[fold.full_run].highest.values()) == samples[fold.full_run].used_peak_bytes:
+        return highest
+    # the peak is in layers that the other runs do not have
+    return max(highest, fold.on_line([one.used_peak_bytes for one in samples], size))
+
+
+def _fragments_bytes(samples: Sequence[Sample], fold: Fold, size: Size) -> int:
+    if fold.full_run is not None:
+        return samples[fold.full_run].fragments_bytes
+    small = samples[0]
     # more micro-batches add none
     in_layers = fold.on_line(
         [
@@ -32,21 +56,7 @@ def extrapolated(samples: Sequence[Sample], fold: Fold, size: Size) -> Sample:
         ],
         size,
     )
-    fragments = max(in_layers, *(one.fragments_bytes for one in samples))
-    host = fold.on_line([one.effect.host_peak_bytes for one in samples], size)
-    return Sample(
-        size=size,
-        highest=highest,
-        used_peak_bytes=used,
-        with_fragments_peak_bytes=used + fragments,
-        effect=effects.extrapolated(samples, fold, size, host),
-        kernels_per_layer=small.kernels_per_layer,
-    )
-
-
-def used_peak_bytes(samples: Sequence[Sample], fold: Fold, size: Size) -> int:
-    """That of a run of any size alone."""
-    return max(_highest(samples, fold, size).values())
+    return max(in_layers, *(one.fragments_bytes for one in samples))
 
 
 def _highest(samples: Sequence[Sample], fold: Fold, size: Size) -> dict[Label, int]:
@@ -58,7 +68,7 @@ def doubt(samples: Sequence[Sample], whole: Sample, fold: Fold, longest_prefetch
     """Why the premise needs one more run; empty where it does not."""
     if fold.why_check:
         return fold.why_check
-    if not fold.steps:
+    if not fold.steps or fold.full_run is not None:
         return ""
     if len({one.top for one in (*samples, whole)}) > 1:
         return phrase("the peak moves to another place of the step")

@@ -18,13 +18,13 @@ from swapconf.dryrun.child import Ran, record, run
 from swapconf.dryrun.effect.effect import observed
 from swapconf.dryrun.fold.extrapolation import doubt, extrapolated, holds, used_peak_bytes
 from swapconf.dryrun.fold.fewer_layers import with_fewer_layers
-from swapconf.dryrun.fold.folding import CannotFold, Fold, Size, check
+from swapconf.dryrun.fold.folding import CannotFold, Fold, Size, check, reaches_far
 from swapconf.dryrun.fold.grown_trace import Attempt, attempt, keep_whole, pool_of
 from swapconf.dryrun.fold.grown_words import GrownFrom
 from swapconf.dryrun.fold.micro_batches import with_micro_batches
 from swapconf.dryrun.fold.orders import FOLDED, micro_batches_of, plans
 from swapconf.dryrun.fold.part_words import basis, of_part, part_name, size_words
-from swapconf.dryrun.fold.refusals import DealtOtherwise, NothingToRead, PartFailed, check_deal, failed
+from swapconf.dryrun.fold.refusals import DealtOtherwise, NothingToRead, NotOnLine, PartFailed, check_deal, failed
 from swapconf.dryrun.fold.samples import Sample, sample
 from swapconf.dryrun.levels import at_level, keep_trace, raised
 from swapconf.dryrun.no_dry_run import no_dry_run
@@ -132,8 +132,9 @@ def _folded(order: RankOrder, study: Study) -> RankReport:
     known: dict[Size, MeasuredRun] = {}
     found = CannotFold(phrase("nothing was tried"))
     refused: set[Size] = set()
+    is_crooked = False
     for plan in plans(order, study):
-        if refused.intersection(plan.runs):
+        if refused.intersection(plan.runs) or (is_crooked and plan.is_on_line_of_layers):
             continue
         try:
             return _by(plan, order, study, known)
@@ -143,6 +144,8 @@ def _folded(order: RankOrder, study: Study) -> RankReport:
             found = reason
             if isinstance(reason, DealtOtherwise):
                 refused.add(reason.size)
+            # what a far prefetch bends, it bends whatever number of layers is left out
+            is_crooked = is_crooked or (isinstance(reason, NotOnLine) and reaches_far(study.strategy))
     raise found
 
 
@@ -159,7 +162,7 @@ def _by(plan: Fold, order: RankOrder, study: Study, known: dict[Size, MeasuredRu
         (third,) = _run([checking], plan, 1, known)
         words = size_words(plan, plan.check)
         if not holds(samples, plan, third.sample):
-            raise CannotFold(
+            raise NotOnLine(
                 phrase("{reason}, and a run with {third} is not where smaller ones say", reason=why, third=words)
             )
         measured.append(third)

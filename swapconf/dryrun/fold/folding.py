@@ -5,12 +5,15 @@ same decisions). A rank holds nothing of the layers of other stages, so one laye
 shares. In its own shares each long row loses layers from its middle, and the step loses micro-batches. A fold is a
 smallest run and steps, each of which is one further run: some rows longer by the same number of layers, or more
 micro-batches. Rows that lack equally many layers grow in one step, as only the sum of what they add is needed.
+
+Where layers are on no line, a step can still go to all of them at once: what a micro-batch adds is known from the
+smallest run, of a layer or two of each kind, so that only one run has all layers.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
@@ -37,11 +40,13 @@ class CannotFold(ValueError):
 @dataclass(frozen=True, slots=True)
 class LayerRow:
     """``length`` layers from ``first`` on, in one share: equal ones of the rank's own stage, or those of another stage,
-    of which so many stay (``stays``)."""
+    of which so many stay (``stays``). ``twin``: the first layer of an earlier row of the share whose layers are the
+    same."""
 
     first: int
     length: int
     stays: int | None = None
+    twin: int | None = None
 
     @property
     def own(self) -> bool:
@@ -107,6 +112,22 @@ class Fold:
         )
 
     @property
+    def full_run(self) -> int | None:
+        """Which of ``runs`` has all layers of the rank, where others have fewer."""
+        own = [number for number, row in enumerate(self.rows) if row.own]
+        whole = [
+            number
+            for number, size in enumerate(self.runs)
+            if all(size.layers[row] == self.whole.layers[row] for row in own)
+        ]
+        return whole[0] if whole and self.folded_rows else None
+
+    @property
+    def is_on_line_of_layers(self) -> bool:
+        """Whether all runs have fewer layers than the rank."""
+        return bool(self.folded_rows and self.steps) and self.full_run is None
+
+    @property
     def folds_micro_batches(self) -> bool:
         return self.small.micro_batches < self.whole.micro_batches
 
@@ -142,9 +163,8 @@ class Fold:
         return self.expected_cost(reaches_far=False)
 
     def expected_cost(self, *, reaches_far: bool) -> float:
-        """``reaches_far``: a prefetch probably reaches over several layers, so that where some are left out a further
-        run has to confirm the others."""
-        is_checked = self.why_check or (reaches_far and self.folded_rows and self.steps)
+        """``reaches_far``: a prefetch probably does, so that where layers are left out a further run has to confirm."""
+        is_checked = self.why_check or (reaches_far and self.is_on_line_of_layers)
         return sum(map(self._cost_of, self.runs)) + (self._cost_of(self.check) if is_checked else 0)
 
     @property
@@ -177,10 +197,10 @@ def folds(strategy: Strategy | None, stage: int, found: MicroBatches, num_dense:
         for left in _choices(rows, smallest, every)
         for count in (least, found.count)
     }
-    reaches_far = strategy is not None and strategy.longest_prefetch >= _FAR
-    better = sorted(
-        (one for one in ways if one.is_worth_it), key=lambda one: one.expected_cost(reaches_far=reaches_far)
-    )
+    if least < found.count and not found.why_check:
+        ways |= {*_all_layers_once(rows, found, least)}
+    is_far = reaches_far(strategy)
+    better = sorted((one for one in ways if one.is_worth_it), key=lambda one: one.expected_cost(reaches_far=is_far))
     if not better:
         raise CannotFold(
             found.why_not
@@ -188,6 +208,11 @@ def folds(strategy: Strategy | None, stage: int, found: MicroBatches, num_dense:
             else phrase("too few equal layers follow each other in the stage, and too few micro-batches")
         )
     return tuple(better)
+
+
+def reaches_far(strategy: Strategy | None) -> bool:
+    """Whether a prefetch probably reaches over several layers."""
+    return strategy is not None and strategy.longest_prefetch >= _FAR
 
 
 def check(folded: Strategy | None, whole: Strategy, kept: Sequence[int]) -> None:
@@ -236,12 +261,17 @@ def _kinds(share: Iterable[LayerStrategy], num_dense: int) -> list[LayerRow]:
 
 def _equal_rows(share: Iterable[LayerStrategy], num_dense: int) -> list[LayerRow]:
     rows: list[LayerRow] = []
+    kinds: list[LayerStrategy] = []
     before: LayerStrategy | None = None
     for entry in share:
         if before is not None and entry.layer.index != num_dense and equal(before, entry):
             rows[-1] = replace(rows[-1], length=rows[-1].length + 1)
         else:
-            rows.append(LayerRow(entry.layer.index, 1))
+            if entry.layer.index == num_dense:
+                kinds.clear()
+            twin = next((kind.layer.index for kind in kinds if equal(kind, entry)), None)
+            rows.append(LayerRow(entry.layer.index, 1, twin=twin))
+            kinds += [entry] if twin is None else []
         before = entry
     return rows
 
@@ -285,6 +315,25 @@ def _fold(
         else ""
     )
     return Fold(rows=rows, whole=whole, small=small, steps=tuple(steps), why_check=why)
+
+
+def _all_layers_once(rows: tuple[LayerRow, ...], found: MicroBatches, least: int) -> Iterator[Fold]:
+    """The smallest run has two layers of the first row of each kind, and no other."""
+    if not any(row.own for row in rows):
+        return
+    few = tuple(
+        row.stays if row.stays is not None else 0 if row.twin is not None else min(row.length, SMALLEST_PIPELINED)
+        for row in rows
+    )
+    most = tuple(row.length if row.own else left for row, left in zip(rows, few, strict=True))
+    if few != most:
+        small = Size(few, least)
+        yield Fold(
+            rows=rows,
+            whole=Size(tuple(row.length for row in rows), found.count),
+            small=small,
+            steps=(Size(most, least), replace(small, micro_batches=least + found.stride)),
+        )
 
 
 def _beyond(size: int, start: int, one: int, whole: int) -> int:

@@ -171,6 +171,8 @@ def _grown(
     rows, small = plan.folded_rows, sources[0]
     if not rows:
         return _one_run(order, plan, small)
+    if plan.full_run is not None:
+        return _one_run(order, plan, sources[plan.full_run])
     if len(rows) > MOST_ROWS:
         raise CannotGrow(phrase("more than {count} rows of layers were folded", count=MOST_ROWS))
     num_layers = sum(plan.whole.layers[row] for row in rows)

@@ -31,6 +31,16 @@ def basis(plan: Fold, *, is_replayed: bool = False) -> str:
     """From what the figures of the whole model come. ``is_replayed``: those with fragments come from a trace."""
     if not plan.steps:
         return phrase("from a run with fewer layers in other stages, which this rank does not hold")
+    if plan.full_run is not None:
+        return phrase(
+            "from a run with all {layers} layers and {few} of {count} micro-batches; what each more adds is from runs "
+            "with {fewer} layers, {few} and {more} micro-batches",
+            layers=row_words(plan, plan.runs[plan.full_run]),
+            few=plan.small.micro_batches,
+            count=plan.whole.micro_batches,
+            fewer=row_words(plan, plan.small),
+            more=plan.steps[-1].micro_batches,
+        )
     parts = []
     if plan.folded_rows:
         parts.append(
@@ -69,8 +79,8 @@ def row_words(plan: Fold, size: Size) -> str:
 
 
 def _joined(plan: Fold, size: Size, sign: str) -> str:
-    """The layers of each folded row, of all own layers where no row is folded."""
+    """The layers of each folded row, all own layers where no row is folded or a run has all of them."""
     rows = plan.folded_rows
-    if not rows:
+    if not rows or plan.full_run is not None:
         return str(sum(left for row, left in zip(plan.rows, size.layers, strict=True) if row.own))
     return sign.join(str(size.layers[row]) for row in rows)

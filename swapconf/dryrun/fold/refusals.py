@@ -17,6 +17,10 @@ class NothingToRead(CannotFold):
     """A run of a fold left nothing to extrapolate from, so that no other fold would."""
 
 
+class NotOnLine(CannotFold):
+    """A further run is not where those of a fold say."""
+
+
 class DealtOtherwise(CannotFold):
     """A run of a ``size`` had other layers than were expected, so that no fold with it would hold."""
 

@@ -31,7 +31,7 @@ class Sample:
     """One dry run of a size. ``highest``: most bytes in use at each place.
 
     ``kernels_per_layer``: launches of one layer of a folded row for one micro-batch, forward and backward; None where
-    no row is folded.
+    a run has all of them.
     """
 
     size: Size
@@ -113,7 +113,7 @@ _MOST_LAYERS = 1 << 20  # where layers are not counted
 
 
 def _kernels(trace: Trace, fold: Fold, size: Size) -> int | None:
-    if not fold.folded_rows:
+    if not fold.is_on_line_of_layers:
         return None
     kept = fold.kept(size)
     inner = {str(kept.index(template_layer(fold, size, row))): 0 for row in fold.folded_rows}
