@@ -51,7 +51,7 @@ def prints(study: Study, level: int, mindspore: str, *, is_kept: bool) -> Prints
     inside fused kernels of each run that has such."""
     is_known = level > 0 and study.config.dialect is not Dialect.PYNATIVE and keeps_graph(mindspore)
     return Prints(
-        graph=is_known and is_kept and _is_baseline(study),
+        graph=is_known and is_kept and is_baseline(study),
         fused=is_known and study.config.runtime.jit_level == FUSED_LEVEL,
     )
 
@@ -96,7 +96,7 @@ def no_space(place: Path, needed: int, printed: Prints) -> tuple[Finding, ...]:
     return (found,)
 
 
-def _is_baseline(study: Study) -> bool:
+def is_baseline(study: Study) -> bool:
     """Whether nothing that the YAML asks for takes effect; what the model recomputes by itself is no matter."""
     layers = study.strategy.layers if study.strategy is not None else ()
     return all(outcome.void is not None for entry in layers for outcome in entry.plan.outcomes)

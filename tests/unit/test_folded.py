@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from swapconf.dryrun.fold import folded as module
 from swapconf.dryrun.fold.folded import dry_run
 from swapconf.dryrun.fold.grown_trace import Attempt
 from swapconf.dryrun.fold.micro_batches import micro_batches
-from swapconf.dryrun.fold.orders import foldable
+from swapconf.dryrun.fold.orders import foldable, plans
 from swapconf.dryrun.outcome import RankOutcome, RankReport
 from swapconf.dryrun.rank_order import RankOrder
 from swapconf.study.study import Study
@@ -312,6 +313,25 @@ def test_where_layers_are_on_no_line_one_run_has_all_of_them(
     assert report.fold_note.startswith(
         "from a run with all 12 layers and 3 of 64 micro-batches; what each more adds is "
     )
+
+
+@pytest.mark.parametrize(
+    ("asked", "has_all_of_them_run"),
+    [
+        ({"swap_config.swap": False, "context.jit_config.jit_level": "O1"}, True),
+        ({"swap_config.swap": False, "context.jit_config.jit_level": "O0"}, False),
+        ({**swap(layer_swap=[{"backward_prefetch": 1, "layers": True}]), "context.jit_config.jit_level": "O1"}, False),
+    ],
+)
+def test_a_short_stage_has_a_graph_with_fused_kernels_from_its_own_run(
+    tmp_path: Path, asked: dict[str, Any], has_all_of_them_run: bool
+) -> None:
+    """Which is only kept of a run without swap and recompute."""
+    kept = replace(order({**asked, **PIPELINED}, layers=24), keep=tmp_path)
+    first = plans(kept, kept.study(kept.document))[0]
+    assert (first.full_run is not None) == has_all_of_them_run
+    not_kept = replace(kept, keep=None)
+    assert plans(not_kept, not_kept.study(not_kept.document))[0].full_run is None
 
 
 @dataclass(frozen=True)

@@ -83,6 +83,11 @@ class Fold:
         return sum(row.length for row in self.rows)
 
     @property
+    def own_layers(self) -> int:
+        """Of the rank's own stage."""
+        return sum(row.length for row in self.rows if row.own)
+
+    @property
     def runs(self) -> tuple[Size, ...]:
         return (self.small, *self.steps)
 

@@ -18,6 +18,7 @@ from swapconf.dryrun.child import Ran, kept, record
 from swapconf.dryrun.fold.beside_trace import graph_of, keep_graph, keep_layers, whole_names, write_graph
 from swapconf.dryrun.fold.folding import Fold, Size
 from swapconf.dryrun.fold.grown_words import MOST_ROWS, GrownFrom, facts, words
+from swapconf.dryrun.fold.orders import FEW_LAYERS
 from swapconf.dryrun.fold.part_words import part_name, size_words
 from swapconf.dryrun.growing.reason import CannotGrow
 from swapconf.dryrun.growing.whole import Run, renumbered, with_graph
@@ -36,7 +37,6 @@ from swapconf.words.phrases import phrase
 
 _MORE = 3  # steps beyond the smallest run: as many more runs are worth a trace, where there is none of fewer
 _MOST_LAYERS = 32  # of a rank; so many are run as they are, for a trace, where it cannot be grown from fewer
-_FEW_LAYERS = 16  # so many also for MindSpore's graph: one run takes as long as the further ones that might show it
 
 
 class _Whole(NamedTuple):
@@ -176,7 +176,7 @@ def _grown(
     if len(rows) > MOST_ROWS:
         raise CannotGrow(phrase("more than {count} rows of layers were folded", count=MOST_ROWS))
     num_layers = sum(plan.whole.layers[row] for row in rows)
-    is_few = num_layers <= _FEW_LAYERS and _graph(order, plan, small) is not None
+    is_few = num_layers <= FEW_LAYERS and _graph(order, plan, small) is not None
     tries = _MORE if len(rows) == 1 and not is_few else 1
     found = _of_fewer(order, plan, sources, further, tries)
     wants_more = isinstance(found, CannotGrow) or (is_few and found.no_graph)

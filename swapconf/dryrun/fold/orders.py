@@ -6,12 +6,15 @@ from swapconf.config.config import Dialect
 from swapconf.decide.requests import stage_map
 from swapconf.dryrun.fold.folding import CannotFold, Fold, folds
 from swapconf.dryrun.fold.micro_batches import MicroBatches, micro_batches
+from swapconf.dryrun.last_graph import is_baseline
 from swapconf.dryrun.rank_order import RankOrder, cluster_of
 from swapconf.study.study import Study
+from swapconf.upstream.primitives import FUSED_LEVEL
 from swapconf.words.phrases import phrase
 
 FOLDED = (1, 2)  # there is nothing to extrapolate at level 0, and the times of level 3 follow no line
 _DENSE_FIRST = "first_k_dense_replace"
+FEW_LAYERS = 16  # of a rank: so many are run as they are for MindSpore's graph
 
 
 def foldable(order: RankOrder) -> bool:
@@ -34,12 +37,16 @@ def plans(order: RankOrder, study: Study) -> tuple[Fold, ...]:
     else:
         strategy = study.strategy
     dense = config.model.settings.get(_DENSE_FIRST)
-    return folds(
+    found = folds(
         strategy,
         cluster_of(order.document).stage_of(order.rank),
         micro_batches_of(order, study),
         dense if isinstance(dense, int) else 0,
     )
+    if order.keep is None or config.runtime.jit_level != FUSED_LEVEL or not is_baseline(study):
+        return found
+    # of two and three layers its graph with fused kernels was never grown (docs/evidence/what-if-fused.md)
+    return tuple(sorted(found, key=lambda plan: plan.full_run is None or plan.own_layers > FEW_LAYERS))
 
 
 def micro_batches_of(order: RankOrder, study: Study) -> MicroBatches:
