@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from swapconf.study.study import Study
 
 EXIT_IMPOSSIBLE, EXIT_INTERRUPTED = 3, 130
+TOP, MOST_RUNS = 10, 40
 
 
 @click.command(cls=Command)
@@ -42,11 +44,13 @@ EXIT_IMPOSSIBLE, EXIT_INTERRUPTED = 3, 130
     help="Try these values of a key, such as pp_interleave_num=1,2; repeatable. Without it the degrees of data, "
     "tensors and stages, sequence parallelism, the parallel optimizer and micro-batches vary.",
 )
-@click.option("--top", type=click.IntRange(1, 100), default=10, show_default=True, metavar="N", help="Layouts to show.")
+@click.option(
+    "--top", type=click.IntRange(1, 100), default=TOP, show_default=True, metavar="N", help="Layouts to show."
+)
 @click.option(
     "--most-runs",
     type=click.IntRange(1, 100_000),
-    default=40,
+    default=MOST_RUNS,
     show_default=True,
     metavar="N",
     help="Ranks to dry-run at most.",
@@ -117,30 +121,61 @@ def command(
     2 a file could not be read or written, or the command line is wrong; 3 no layout fits.
     """
     from swapconf.config import overrides
-    from swapconf.layout.layout import NoLayout
-    from swapconf.layout.legal import BadWish
-    from swapconf.plan.runs import NoRun
     from swapconf.study.study import study_for_check
 
     try:
         study = study_for_check(overrides.of_file(file, changes), os.environ)
-        go_on(study)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    go_on(study)
+    show = Shown(form=form, html=html, only_diff=only_diff, write=write)
+    raise SystemExit(searched(study, changes, asked, wanted, runs, machine, show, confirm=confirm))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Shown:
+    """How what was found is shown, and whether it is written into the YAML."""
+
+    form: str
+    html: Path | None
+    only_diff: bool
+    write: bool
+
+
+def searched(
+    study: Study,
+    changes: tuple[str, ...],
+    asked: PlanOptions,
+    wanted: LayoutOptions,
+    runs: RunOptions,
+    machine: MachineOptions,
+    show: Shown,
+    *,
+    confirm: bool,
+) -> int:
+    """The exit code of a search whose result is shown."""
+    from swapconf.layout.layout import NoLayout
+    from swapconf.layout.legal import BadWish
+    from swapconf.plan.runs import NoRun
+
+    file = study.document.file
+    try:
         laid = laid_out(study, changes, asked, wanted, runs, machine)
         if confirm:
             laid = confirmed(laid, asked, runs, machine)
     except (NoRun, NoLayout) as error:
         say(str(error), err=True)
-        raise SystemExit(EXIT_ERRORS) from None
+        return EXIT_ERRORS
     except (BadWish, ValueError) as error:
         raise click.UsageError(str(error)) from None
-    if html is not None:
+    if show.html is not None:
         from swapconf.cli.common import write_out
         from swapconf.report import layout_page
 
-        write_out(html, layout_page.page(laid.ranking, study, asked.slower_link, asked.budget, __version__))
-    if only_diff:
+        write_out(show.html, layout_page.page(laid.ranking, study, asked.slower_link, asked.budget, __version__))
+    if show.only_diff:
         written.print_difference(file, laid)
-    elif form == "json":
+    elif show.form == "json":
         from swapconf.report import layout_text, plan_told
         from swapconf.words.columns import record
 
@@ -150,9 +185,9 @@ def command(
     else:
         _print(laid, study, wanted, machine, asked.slower_link)
         written.print_difference(file, laid)
-    if write:
+    if show.write:
         written.write(file, laid)
-    raise SystemExit(_code(laid))
+    return _code(laid)
 
 
 def _print(laid: Laid, study: Study, wanted: LayoutOptions, machine: MachineOptions, slower_link: float) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from swapconf import __version__
-from swapconf.cli import written
+from swapconf.cli import layout, written
 from swapconf.cli.child_options import (
     DASK,
     EXPERT_LOAD,
@@ -24,6 +24,7 @@ from swapconf.cli.child_options import (
 from swapconf.cli.common import EXIT_ERRORS, as_one, format_option, go_on, register_option, say, set_option
 from swapconf.cli.complete import FILE
 from swapconf.cli.help import Command
+from swapconf.cli.laying_out import LayoutOptions
 from swapconf.cli.machine import MachineOptions, known_line, machine_options, print_assumed
 from swapconf.cli.outputs import html_option
 from swapconf.cli.plan_options import budget_options, judging_options
@@ -51,6 +52,11 @@ EXIT_IMPOSSIBLE = 3
 @judging_options
 @set_option
 @register_option
+@click.option(
+    "--stages",
+    is_flag=True,
+    help="Decide how many layers each stage has (offset), too: as `swapconf layout --stages` on the cards of the YAML.",
+)
 @click.option("--frontier", is_flag=True, help="Also tell what each memory costs in time.")
 @html_option("memory against step time")
 @click.option("--diff", "only_diff", is_flag=True, help="Print the difference of the YAML, and nothing else.")
@@ -73,6 +79,7 @@ def command(
     baseline: Path | None,
     machine: MachineOptions,
     changes: tuple[str, ...],
+    stages: bool,
     frontier: bool,
     html: Path | None,
     only_diff: bool,
@@ -94,6 +101,7 @@ def command(
     \b
     swapconf plan train.yaml --budget 54GB --hardware ascend_910b2
     swapconf plan train.yaml --budget 54GB --hardware ascend_910b2 --confirm --write
+    swapconf plan train.yaml --budget 54GB --hardware ascend_910b2 --stages --confirm
     swapconf plan train.yaml --budget 54GB --frontier --html plan.html
     swapconf plan train.yaml --budget 40GB --from traces/plain --format json
 
@@ -116,7 +124,8 @@ def command(
         go_on(study)
         runs = plan_pynative.with_load(runs, expert_load, study, baseline)
         if study.config.dialect is Dialect.PYNATIVE:
-            refused = {"--frontier": frontier, "--html": html is not None, "--measured": machine.measured is not None}
+            refused = {"--stages": stages, "--frontier": frontier, "--html": html is not None}
+            refused["--measured"] = machine.measured is not None
             native = plan_pynative.make(
                 study, changes, asked, runs, baseline, machine, confirm=confirm, refused=refused
             )
@@ -127,6 +136,10 @@ def command(
             if write:
                 written.write(file, native)
             raise SystemExit(EXIT_IMPOSSIBLE if native.is_impossible else EXIT_ERRORS if native.is_refuted else 0)
+        if stages:
+            show = layout.Shown(form=form, html=html, only_diff=only_diff, write=write)
+            wanted = _of_stages(study, frontier=frontier, baseline=baseline)
+            raise SystemExit(layout.searched(study, changes, asked, wanted, runs, machine, show, confirm=confirm))
         judge = judge_of_yaml(study, changes, asked, runs, baseline, machine)
         made = planned(
             judge, study, changes, asked, runs, machine, confirm=confirm, widely=frontier or html is not None
@@ -154,6 +167,25 @@ def command(
     if write:
         written.write(file, made)
     raise SystemExit(_code(made))
+
+
+def _of_stages(study: Study, *, frontier: bool, baseline: Path | None) -> LayoutOptions:
+    """The search of stages alone, on the YAML's own cards. Raises ValueError."""
+    from swapconf.layout.layout import layout_of
+    from swapconf.words.phrases import phrase
+
+    for option, is_there in (("--frontier", frontier), ("--from", baseline is not None)):
+        if is_there:
+            raise ValueError(phrase("--stages runs other deals of layers, too; leave {option} out", option=option))
+    return LayoutOptions(
+        cards=layout_of(study).cards,
+        fix=(),
+        vary=(),
+        top=layout.TOP,
+        most_runs=layout.MOST_RUNS,
+        composes=True,
+        stages=True,
+    )
 
 
 def _code(made: Made) -> int:

@@ -13,12 +13,14 @@ import yaml
 from click.testing import CliRunner, Result
 
 from swapconf.cli import laying_out
+from swapconf.cli import layout as layout_cli
+from swapconf.cli.laying_out import LayoutOptions
 from swapconf.cli.main import main
 from swapconf.config import base_config
 from swapconf.files.schemas import validator
 from swapconf.layout.layout import layout_of
 from swapconf.plan.runs import StageRun
-from swapconf.study.study import study_for_check
+from swapconf.study.study import Study, study_for_check
 from tests.helpers import TRACES
 from tests.unit.layouts import FIXED, Recorded
 
@@ -207,3 +209,41 @@ def test_layers_of_one_stage_are_not_shifted(config: Path) -> None:
     result = layout(config, "--stages")
     assert result.exit_code == 2
     assert "--stages shifts layers between the stages of a pipeline without interleave" in result.output
+
+
+PIPELINED = (
+    *("--set", "parallel_config.pipeline_stage=2", "--set", "parallel_config.data_parallel=1"),
+    *("--set", "parallel_config.micro_batch_num=4", "--set", "parallel.dataset_strategy=[[1,1],[1,1]]"),
+)
+
+
+def test_a_plan_asks_for_the_stages_of_its_own_layout(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As `layout --stages` does, told how many cards there are."""
+    seen: list[tuple[LayoutOptions, Study]] = []
+
+    def laid_out(study: Study, _: object, __: object, wanted: LayoutOptions, *___: object) -> None:
+        seen.append((wanted, study))
+        raise ValueError("enough")
+
+    monkeypatch.setattr(layout_cli, "laid_out", laid_out)
+    words = ["plan", str(config), "--budget", ROOMY, "--stages", *PIPELINED]
+    assert "enough" in CliRunner().invoke(main, words).output
+    assert "enough" in layout(config, "--stages", *PIPELINED).output
+    (by_plan, study), (by_layout, _) = seen
+    assert by_plan.stages
+    assert by_plan.cards == layout_of(study).cards == by_layout.cards == 8
+    assert by_plan.top == by_layout.top
+
+
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ((), "--stages shifts layers between the stages of a pipeline without interleave"),
+        (("--frontier",), "leave --frontier out"),
+        (("--from", str(TRACES / "llama_l2_none")), "leave --from out"),
+    ],
+)
+def test_a_plan_says_why_it_cannot_decide_stages(config: Path, more: tuple[str, ...], told: str) -> None:
+    result = CliRunner().invoke(main, ["plan", str(config), "--budget", ROOMY, "--stages", *more])
+    assert result.exit_code == 2
+    assert told in result.output
