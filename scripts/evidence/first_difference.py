@@ -27,6 +27,7 @@ from pathlib import Path
 
 from swapconf.config.overrides import of_file
 from swapconf.plan.runs import trace_folders
+from swapconf.study.own_model import as_run
 from swapconf.study.study import study_for_check
 from swapconf.trace import launch_graph_text, trace_folder
 from swapconf.trace.launch_graph import DEPEND, ITEM, LOAD, NO_NODE, STATE, TUPLE, LaunchGraph
@@ -154,7 +155,8 @@ def _maker(name: str, turn: int | None) -> str:
 def asked_of(baseline: Path, file: str, changes: Sequence[str]) -> Asked:
     """What the strategy of a YAML asks of a baseline. Raises ValueError where its graph was not kept or is of other
     kernels."""
-    study = study_for_check(of_file(file, changes), os.environ)
+    place = next(iter(trace_folders(baseline)), baseline)
+    study = as_run(study_for_check(of_file(file, changes), os.environ), place, os.environ)
     if study.strategy is None:
         raise ValueError(f"{file}: nothing is decided for this YAML; `swapconf check` says why")
     trace = _read(baseline)

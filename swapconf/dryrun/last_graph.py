@@ -9,6 +9,7 @@ of the run, and is not told; only that a disk is too full for them is, which a u
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +20,10 @@ from swapconf.dryrun.fold.micro_batches import micro_batches
 from swapconf.dryrun.job import Folder, Job
 from swapconf.models import own_layers
 from swapconf.study.study import Study
-from swapconf.trace import called_text, fused_kernels, fused_kernels_text, launch_graph, launch_graph_text
+from swapconf.trace import called_text, fused_kernels, fused_kernels_text, launch_graph, launch_graph_text, trace_folder
+from swapconf.trace.launch_graph import LaunchGraph
+from swapconf.trace.opened_graph import opened_graph
+from swapconf.trace.trace import Trace
 from swapconf.upstream.launch_orders import keeps_graph
 from swapconf.upstream.primitives import FUSED_LEVEL
 from swapconf.words.findings import Finding, Origin, Severity, SwapconfError
@@ -125,17 +129,36 @@ def collect(folder: Folder, job: Job) -> None:
     if len(texts) != 1:
         return
     faults = SwapconfError, OSError, ValueError, LookupError, MemoryError
+    passes = [sorted(printed.glob(f"**/*_{name}_*.ir")) for name in (_LAST_FUSED, _FIRST_FUSED)]
+    if job.prints_fused:
+        with suppress(*faults):
+            fused_kernels.write(fused_kernels_text.read(texts[0], *passes), home / fused_kernels.FILE)
     if job.prints_graph:
         with suppress(*faults):
             graph = launch_graph_text.read_ir(texts[0])
             launch_graph.write(graph, folder.path / launch_graph.FILE)
             if (layers := own_layers.read(folder.path)) is not None:
-                known = layer_facts.with_graph(layers, graph, called_text.called(texts[0]))
-                own_layers.write(known, folder.path / own_layers.FILE)
-    if job.prints_fused:
-        with suppress(*faults):
-            passes = [sorted(printed.glob(f"**/*_{name}_*.ir")) for name in (_LAST_FUSED, _FIRST_FUSED)]
-            fused_kernels.write(fused_kernels_text.read(texts[0], *passes), home / fused_kernels.FILE)
+                calls = called_text.called(texts[0])
+                if job.prints_fused:
+                    graph, calls = _opened(graph, calls, trace_folder.read(home, rank), passes[1])
+                own_layers.write(layer_facts.with_graph(layers, graph, calls), folder.path / own_layers.FILE)
+
+
+def _opened(
+    graph: LaunchGraph, calls: dict[str, str], trace: Trace, clustered: Iterable[Path]
+) -> tuple[LaunchGraph, dict[str, str]]:
+    """The graph with a node for each operator of a fused kernel, and what each is a call of. ``clustered``: printed
+    behind the pass that chooses what is fused, where operators have the names that are kept of them."""
+    inside = {name: trace.fused_kernels[name] for name in trace.opened.names}
+    found = opened_graph(graph, inside, trace.opened.names)
+    told = {name: call for path in clustered for name, call in called_text.called(path).items()}
+    of_operators = {
+        name: told[operator.name]
+        for kernel, names in trace.opened.names.items()
+        for name, operator in zip(names, inside[kernel].operators, strict=True)
+        if operator.name in told
+    }
+    return (graph, calls) if found is None else (found, {**calls, **of_operators})
 
 
 def discard(folder: Folder) -> None:

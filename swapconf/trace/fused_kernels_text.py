@@ -26,6 +26,7 @@ from swapconf.trace.fused_names import (
     UNIQUE,
     Called,
     called_by_name,
+    ends_expansion,
     expansion,
     is_conversion,
     with_ends,
@@ -102,12 +103,13 @@ def kernel_of(graph: FuncGraph) -> FusedKernel:
 
 def _without_conversions(nodes: tuple[FuncNode, ...]) -> tuple[FuncNode, ...]:
     """Nobody reads the casts any more that MindSpore puts around what it computes in Float32, as the vector unit has no
-    BFloat16 (its pass ConvertBFloat16): an operator has the type again in which it was asked for."""
+    BFloat16 (its pass ConvertBFloat16), or at the end of what it expands an operator to (of Sigmoid, its
+    ``expander``): an operator has the type again in which it was asked for."""
     outputs = set(_outputs(nodes))
     shown: dict[int, Argument] = {}
     made: dict[int, Tensor] = {}
     for place, node in enumerate(nodes):
-        if not is_conversion(node) or len(node.made) != 1 or not node.given:
+        if not (is_conversion(node) or ends_expansion(nodes, place)) or len(node.made) != 1 or not node.given:
             continue
         (source, *_), (given, *_), (result,) = node.arguments, node.given, node.made
         if given is None or result is None:

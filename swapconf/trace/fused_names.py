@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from swapconf.trace.columns import FUSED
@@ -59,19 +59,18 @@ def _is_put_in(name: str) -> bool:
 
 
 def with_ends(graph: FuncGraph) -> FuncGraph:
-    """What makes the output of an expanded operator is told from the rest, in case that it is cut from that."""
-    inside = {
-        item.number
-        for node in graph.nodes
-        if expansion(node)
-        for item in node.arguments
-        if item.kind is Kind.NODE and expansion(graph.nodes[item.number]) == expansion(node)
-    }
+    """What makes the output of an expanded operator is told from the rest, in case that it is cut from that; so is what
+    a Cast at the end makes it of, which others of its kernel read in its place."""
+    nodes = graph.nodes
+    read = {place: [*_of_same(nodes, place)] for place in range(len(nodes))}
+    inside = {item for items in read.values() for item in items}
+    lasting = {place for place, node in enumerate(nodes) if node.primitive == CAST and place not in inside}
+    inside = {item for place, items in read.items() if place not in lasting for item in items}
     marked = (
         node
         if expansion(node) is None
         else replace(node, attributes={**node.attributes, INNER if place in inside else ENDS: ""})
-        for place, node in enumerate(graph.nodes)
+        for place, node in enumerate(nodes)
     )
     return replace(graph, nodes=tuple(marked))
 
@@ -193,6 +192,19 @@ def _kind(node: FuncNode) -> tuple[str, str]:
 
 def _is_lost(node: FuncNode) -> bool:
     return node.name.count("/") <= 1
+
+
+def _of_same(nodes: Sequence[FuncNode], place: int) -> Iterator[int]:
+    """What a node reads that was expanded from the same operator."""
+    mine = expansion(nodes[place])
+    for item in nodes[place].arguments if mine else ():
+        if item.kind is Kind.NODE and expansion(nodes[item.number]) == mine:
+            yield item.number
+
+
+def ends_expansion(nodes: Sequence[FuncNode], place: int) -> bool:
+    """Whether it is the Cast at the end of what an operator was expanded to."""
+    return nodes[place].primitive == CAST and ENDS in nodes[place].attributes and bool([*_of_same(nodes, place)])
 
 
 def is_conversion(node: FuncNode) -> bool:

@@ -287,20 +287,24 @@ def _sources(graph: LaunchGraph, upwards: Sequence[int]) -> list[int]:
 
 
 def _first_reader(graph: LaunchGraph, upwards: Sequence[int], place: dict[int, int]) -> list[int]:
-    """The turn of the first kernel that reads each node, also through nodes that have its value, and in a tuple that a
-    kernel is given whole; `_NEVER` without."""
+    """The turn of the first kernel that reads each node, also through nodes that have its value, what takes it out of a
+    tuple, and a tuple that a kernel is given whole; `_NEVER` without."""
     first, whole = [_NEVER] * len(graph), [_NEVER] * len(graph)
-    is_kernel = graph.is_kernel.tolist()
+    is_kernel, place_in_tuple = graph.is_kernel.tolist(), graph.item.tolist()
     for node in reversed(upwards):
-        turn = given = place.get(node, _NEVER)
+        inputs, turn = graph.inputs[node], place.get(node, _NEVER)
+        given = turn
         if not is_kernel[node]:
-            given = whole[node]
+            turn, given = first[node], whole[node]
             if graph.primitive[node] == TUPLE:
                 turn = given
-            elif graph.primitive[node] in SAME_VALUE or graph.primitive[node] == ITEM:
-                turn = first[node]
+            elif graph.primitive[node] == ITEM and inputs and inputs[0] != NO_NODE:
+                values = graph.inputs[inputs[0]] if graph.primitive[inputs[0]] == TUPLE else ()
+                inputs = values[place_in_tuple[node] : place_in_tuple[node] + 1] or inputs[:1]
+            elif graph.primitive[node] not in SAME_VALUE:
+                turn = _NEVER
         is_same = graph.primitive[node] in SAME_VALUE
-        for index, item in enumerate(graph.inputs[node]):
+        for index, item in enumerate(inputs):
             if item != NO_NODE:
                 first[item] = min(first[item], turn)
                 whole[item] = whole[item] if is_same and index else min(whole[item], given)

@@ -20,6 +20,7 @@ pytestmark = [pytest.mark.mindspore, pytest.mark.thorough]
 
 CODE = Path(own_model.__file__).parent
 WITHIN = 0.01  # of the true peak
+BUDGETS = {"O0": "190MB", "O1": "190MB"}  # by level; without a strategy it needs 192 MB
 STRATEGIES: dict[str, dict[str, Any]] = {
     "swap of a layer and of operators": {
         "swap_config": {
@@ -46,9 +47,10 @@ STRATEGIES: dict[str, dict[str, Any]] = {
 }
 
 
-def settings_of(strategy: dict[str, Any]) -> dict[str, Any]:
-    """A small model that is large enough for its layers to be the peak."""
+def settings_of(strategy: dict[str, Any], level: str) -> dict[str, Any]:
+    """A small model that is large enough for its layers to be the peak. ``level``: the `jit_level`."""
     settings: Any = yaml.safe_load((ROOT / "configs/llama2_7b/example1_default_swap.yaml").read_text())
+    settings["context"]["jit_config"] = {"jit_level": level}
     settings["parallel_config"] |= {"data_parallel": 2, "model_parallel": 2}
     settings["model"]["arch"] = {"type": "OwnForCausalLM", "auto_register": "own_model.OwnForCausalLM"}
     settings["model"]["model_config"] |= {
@@ -80,35 +82,45 @@ def swapconf(folder: Path, words: Sequence[str]) -> Any:
     return json.loads(done.stdout)
 
 
-def dryrun(folder: Path, strategy: dict[str, Any], *words: str) -> Any:
-    (folder / "train.yaml").write_text(yaml.safe_dump(settings_of(strategy), sort_keys=False), encoding="utf-8")
+def write(folder: Path, strategy: dict[str, Any], level: str) -> None:
+    (folder / "train.yaml").write_text(yaml.safe_dump(settings_of(strategy, level), sort_keys=False), encoding="utf-8")
+
+
+def dryrun(folder: Path, strategy: dict[str, Any], level: str, *words: str) -> Any:
+    write(folder, strategy, level)
     (report,) = swapconf(folder, ["dryrun", "train.yaml", "--no-cache", "--ranks", "0", *words])
     assert report["outcome"] == "completed", report
     return report
 
 
+@pytest.fixture(scope="module", params=["O0", "O1"])
+def level(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 @pytest.fixture(scope="module")
-def baseline(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def baseline(tmp_path_factory: pytest.TempPathFactory, level: str) -> Path:
     """The folder of rank 0 of a run without swap and recompute."""
     folder = tmp_path_factory.mktemp("baseline")
-    dryrun(folder, {}, "--keep", "kept")
+    dryrun(folder, {}, level, "--keep", "kept")
     return folder / "kept"
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES.values(), ids=STRATEGIES.keys())
 def test_what_a_strategy_does_is_predicted_from_its_own_trace(
-    strategy: dict[str, Any], baseline: Path, tmp_path: Path
+    strategy: dict[str, Any], level: str, baseline: Path, tmp_path: Path
 ) -> None:
-    true = dryrun(tmp_path, strategy)
+    true = dryrun(tmp_path, strategy, level)
     told = swapconf(tmp_path, ["whatif", str(baseline / "rank_0"), "--config", "train.yaml", "--safe"])
     assert told["used_peak_bytes"] == pytest.approx(true["used_peak_bytes"], rel=WITHIN)
-    assert told["host_peak_bytes"] == true["host_bytes"]
+    # with fused kernels what casts a weight for its gradient alone is launched beside that, and what-if has it stay
+    assert told["host_peak_bytes"] == pytest.approx(true["host_bytes"], abs=512 * (level == "O1"))
     assert told["safe_used_peak_bytes"] >= true["used_peak_bytes"]
 
 
-def test_a_plan_for_it_holds_in_its_true_run(baseline: Path, tmp_path: Path) -> None:
-    (tmp_path / "train.yaml").write_text(yaml.safe_dump(settings_of({}), sort_keys=False), encoding="utf-8")
-    budget = ["--budget", "190MB", "--beside", "0B", "--from", str(baseline), "--confirm"]  # without a strategy 192 MB
+def test_a_plan_for_it_holds_in_its_true_run(level: str, baseline: Path, tmp_path: Path) -> None:
+    write(tmp_path, {}, level)
+    budget = ["--budget", BUDGETS[level], "--beside", "0B", "--from", str(baseline), "--confirm"]
     planned = swapconf(tmp_path, ["plan", "train.yaml", *budget, "--hardware", "ascend_910b2"])
     (rank,) = planned["confirmed"]
     assert rank["fits"]

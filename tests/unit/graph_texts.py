@@ -71,36 +71,36 @@ def func_graphs(*graphs: tuple[str, tuple[tuple[str, str, str], ...]]) -> str:
     return "\n".join(told) + "\n"
 
 
-_F32, _BF16 = "<Tensor[Float32], (8, 4)>", "<Tensor[BFloat16], (8, 4)>"
+F32, BF16 = "<Tensor[Float32], (8, 4)>", "<Tensor[BFloat16], (8, 4)>"
 _CELL = "Default/network-N/layers-CellList/0-Layer/mlp-Mlp"
 _CALL = "  %0(CNode_1) = call @{}(%para1_x, %para2_w)"
-_RETURN = ("  Return(%0)", f"({_BF16})", "Default/Return-op9")
+_RETURN = ("  Return(%0)", f"({BF16})", "Default/Return-op9")
 _AROUND = ("kernel_graph0 parent: [subgraph @kernel_graph7](%para1_x, %para2_w)", "kernel_graph7()")
 # SiLU and a product, fused; behind simplification they are made anew, in Float32, and have lost their cells
 CLUSTERED = func_graphs(
     (
         _AROUND[0],
-        ((_CALL.format("a_1"), f"({_BF16}, {_BF16}) -> ({_BF16})", "Default/GraphKernel_Mul_fusion-op2"), _RETURN),
+        ((_CALL.format("a_1"), f"({BF16}, {BF16}) -> ({BF16})", "Default/GraphKernel_Mul_fusion-op2"), _RETURN),
     ),
     (
         "a_1(%para3_Parameter_1, %para4_Parameter_2)",
         (
             (
                 '  %0(CNode_2) = PrimFunc_Exp(%para3_Parameter_1) cnode_attrs: {expand_from: "SiLU"}',
-                f"({_BF16}) -> ({_BF16})",
+                f"({BF16}) -> ({BF16})",
                 f"{_CELL}/act-A/expand_SiLU/Exp-op1",
             ),
             (
                 '  %1(CNode_3) = PrimFunc_Div(%para3_Parameter_1, %0) cnode_attrs: {expand_from: "SiLU"}',
-                f"({_BF16}, {_BF16}) -> ({_BF16})",
+                f"({BF16}, {BF16}) -> ({BF16})",
                 f"{_CELL}/act-A/expand_SiLU/Div-op1",
             ),
             (
                 "  %2(CNode_4) = PrimFunc_Mul(%1, %para4_Parameter_2)",
-                f"({_BF16}, {_BF16}) -> ({_BF16})",
+                f"({BF16}, {BF16}) -> ({BF16})",
                 f"{_CELL}/Mul-op3",
             ),
-            ("  Return(%2)", f"({_BF16})", "Default/Return-op1"),
+            ("  Return(%2)", f"({BF16})", "Default/Return-op1"),
         ),
     ),
     (_AROUND[1], ()),
@@ -108,42 +108,42 @@ CLUSTERED = func_graphs(
 SPLIT = func_graphs(
     (
         _AROUND[0],
-        ((_CALL.format("b_1"), f"({_BF16}, {_BF16}) -> ({_BF16})", "Default/GraphKernel_Mul_fusion-op4"), _RETURN),
+        ((_CALL.format("b_1"), f"({BF16}, {BF16}) -> ({BF16})", "Default/GraphKernel_Mul_fusion-op4"), _RETURN),
     ),
     (
         "b_1(%para3_Parameter_1, %para4_Parameter_2)",
         (
             (
                 "  %0(CNode_1) = PrimFunc_Cast(%para3_Parameter_1, I64(43))",
-                f"({_BF16}, <Int64, NoShape>) -> ({_F32})",
+                f"({BF16}, <Int64, NoShape>) -> ({F32})",
                 "Default/Cast-op7",
             ),
             (
                 '  %1(CNode_2) = PrimFunc_Exp(%0) cnode_attrs: {expand_from: "SiLU"}',
-                f"({_F32}) -> ({_F32})",
+                f"({F32}) -> ({F32})",
                 "Default/Exp-op7",
             ),
             (
                 '  %2(CNode_3) = PrimFunc_Div(%0, %1) cnode_attrs: {expand_from: "SiLU"}',
-                f"({_F32}, {_F32}) -> ({_F32})",
+                f"({F32}, {F32}) -> ({F32})",
                 "Default/Div-op7",
             ),
             (
                 "  %3(CNode_4) = PrimFunc_Cast(%para4_Parameter_2, I64(43))",
-                f"({_BF16}, <Int64, NoShape>) -> ({_F32})",
+                f"({BF16}, <Int64, NoShape>) -> ({F32})",
                 "Default/Cast-op8",
             ),
             (
                 "  %4(CNode_5) = PrimFunc_Mul(%2, %3) cnode_attrs: {duplicated: Bool(1)}",
-                f"({_F32}, {_F32}) -> ({_F32})",
+                f"({F32}, {F32}) -> ({F32})",
                 "Default/Mul-op7",
             ),
             (
                 "  %5(CNode_6) = PrimFunc_Cast(%4, I64(45))",
-                f"({_F32}, <Int64, NoShape>) -> ({_BF16})",
+                f"({F32}, <Int64, NoShape>) -> ({BF16})",
                 "Default/Cast-op9",
             ),
-            ("  Return(%5)", f"({_BF16})", "Default/Return-op2"),
+            ("  Return(%5)", f"({BF16})", "Default/Return-op2"),
         ),
     ),
     (_AROUND[1], ()),

@@ -11,7 +11,7 @@ from swapconf.trace import func_graph_text, fused_kernels_text
 from swapconf.trace.fused_kernels import FusedKernel
 from swapconf.trace.tensor import Tensor
 from swapconf.words.findings import SwapconfError
-from tests.unit.graph_texts import CLUSTERED, LAUNCHED, SPLIT, func_graphs
+from tests.unit.graph_texts import BF16, CLUSTERED, F32, LAUNCHED, SPLIT, func_graphs
 
 NAME = "Default/GraphKernel_Mul_fusion-op5"
 NARROW = Tensor("BFloat16", (8, 4))
@@ -54,6 +54,23 @@ def test_of_what_was_cut_in_pieces_the_last_one_is_what_the_model_asked_for(tmp_
     assert found.outputs == (0, 2)
     found = read(tmp_path, split=text, clustered=CLUSTERED.replace("kernel_graph0", "kernel_graph5"))
     assert [operator.primitive for operator in found.operators] == ["Exp", "Div", "Mul"]
+
+
+def test_the_cast_at_the_end_of_what_an_operator_is_expanded_to_is_that_operator(tmp_path: Path) -> None:
+    """It is handed out, and what reads the operator in the same kernel reads what it is made of."""
+    cast = ' = PrimFunc_Cast({}, I64(45)) cnode_attrs: {{expand_from: "SiLU"}}'
+    types = f"      : ({F32}, <Int64, NoShape>) -> ({BF16})\n"
+    at_end = f"  %6(CNode_8){cast.format('%2')}\n{types}      # Fullname with scope: (Default/Cast-op10)\n"
+    split = SPLIT.replace("  Return(%5)", f"{at_end}  %7(CNode_9) = MakeTuple(%6, %5)\n  Return(%7)")
+    scope = (
+        "      # Fullname with scope: (Default/network-N/layers-CellList/0-Layer/mlp-Mlp/act-A/expand_SiLU/Cast-op1)\n"
+    )
+    chosen = f"  %9(CNode_9){cast.format('%1')}\n{types}{scope}  %2(CNode_4) = PrimFunc_Mul(%1"
+    found = read(tmp_path, split=split, clustered=CLUSTERED.replace("  %2(CNode_4) = PrimFunc_Mul(%1", chosen))
+    silu, product = found.operators
+    assert (silu.primitive, silu.made, silu.given) == ("SiLU", NARROW, (0,))
+    assert (product.primitive, product.read) == ("Mul", (0,))
+    assert found.outputs == (0, 1)
 
 
 def test_a_cast_that_was_asked_for_is_an_operator(tmp_path: Path) -> None:

@@ -105,6 +105,14 @@ def test_a_cast_is_launched_behind_a_kernel_that_waits_for_it_in_a_tuple() -> No
     assert launched(graph_of(*waits, ("Mul", (0, 3)), ("Return", (4,)))) == [3, 0, 4]
 
 
+def test_a_cast_that_a_call_hands_on_waits_for_who_takes_it_and_not_for_who_takes_something_else() -> None:
+    """As the gain of a cell that only its own gradient reads (a model with cells of its own, jit_level O1)."""
+    handed = (("Cast", ()), ("Mul", ()), ("MakeTuple", (0, 1)), ("TupleGetItem", (2, -1)), ("TupleGetItem", (2, -1)))
+    nodes = graph_of(*handed, ("Exp", (4,)), ("Sub", (5,)), ("Add", (6, 3)), ("Return", (7,)))
+    nodes.item[3:5] = 0, 1
+    assert launched(nodes) == [1, 5, 6, 0, 7]
+
+
 def test_a_cast_of_what_a_kernel_gave_is_where_the_queue_has_it() -> None:
     through = (("Load", (-1,)), ("MakeTuple", (0,)), ("TupleGetItem", (1, -1)))
     rest = (("Cast", (2,)), ("Exp", (-1,)), ("MatMul", (3, 4)), ("Return", (5,)))
