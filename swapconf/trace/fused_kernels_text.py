@@ -29,6 +29,7 @@ from swapconf.trace.fused_names import (
     ends_expansion,
     expansion,
     is_conversion,
+    is_read_beside,
     with_ends,
     with_scopes,
 )
@@ -167,7 +168,8 @@ def _operator(
     sources = [_as_operators(item, group, order) for place in members for item in _read(nodes, place, members)]
     made = [tensor for tensor in last.made if tensor is not None]
     scope, _, own = last.name.rpartition("/")
-    is_asked_for = ENDS in last.attributes or (INNER not in last.attributes and _is_whole(nodes, members))
+    is_asked_for = ENDS in last.attributes or is_read_beside(nodes, members[-1])
+    is_asked_for |= INNER not in last.attributes and _is_whole(nodes, members)
     primitive = last.attributes.get(EXPANDED, last.primitive) if is_asked_for else last.primitive
     return FusedOperator(
         name=f"{_IN_EXPANDED.sub('', scope)}/{own.replace(last.primitive, primitive, 1)}",

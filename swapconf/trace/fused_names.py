@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from swapconf.trace.columns import FUSED
 from swapconf.trace.func_graph_text import FuncGraph, FuncGraphs, FuncNode, Kind
-from swapconf.trace.launch_graph import DEPEND, ITEM
+from swapconf.trace.launch_graph import DEPEND, ITEM, RETURN, TUPLE
 from swapconf.trace.trace import without_number
 from swapconf.upstream.primitives import CAST
 
@@ -59,18 +59,19 @@ def _is_put_in(name: str) -> bool:
 
 
 def with_ends(graph: FuncGraph) -> FuncGraph:
-    """What makes the output of an expanded operator is told from the rest, in case that it is cut from that; so is what
-    a Cast at the end makes it of, which others of its kernel read in its place."""
-    nodes = graph.nodes
-    read = {place: [*_of_same(nodes, place)] for place in range(len(nodes))}
-    inside = {item for items in read.values() for item in items}
-    lasting = {place for place, node in enumerate(nodes) if node.primitive == CAST and place not in inside}
-    inside = {item for place, items in read.items() if place not in lasting for item in items}
+    """What makes the output of an expanded operator is told from the rest, in case that it is cut from that."""
+    inside = {
+        item.number
+        for node in graph.nodes
+        if expansion(node)
+        for item in node.arguments
+        if item.kind is Kind.NODE and expansion(graph.nodes[item.number]) == expansion(node)
+    }
     marked = (
         node
         if expansion(node) is None
         else replace(node, attributes={**node.attributes, INNER if place in inside else ENDS: ""})
-        for place, node in enumerate(nodes)
+        for place, node in enumerate(graph.nodes)
     )
     return replace(graph, nodes=tuple(marked))
 
@@ -194,17 +195,27 @@ def _is_lost(node: FuncNode) -> bool:
     return node.name.count("/") <= 1
 
 
-def _of_same(nodes: Sequence[FuncNode], place: int) -> Iterator[int]:
-    """What a node reads that was expanded from the same operator."""
+def is_read_beside(nodes: Sequence[FuncNode], place: int) -> bool:
+    """Whether it makes what an operator was expanded to, but for a Cast, and what computes something else reads it."""
     mine = expansion(nodes[place])
-    for item in nodes[place].arguments if mine else ():
-        if item.kind is Kind.NODE and expansion(nodes[item.number]) == mine:
-            yield item.number
+    if mine is None:
+        return False
+    readers = [node for node in nodes if any(item == (Kind.NODE, place, "") for item in node.arguments)]
+    inner = [node for node in readers if expansion(node) == mine]
+    others = [node for node in readers if expansion(node) != mine and node.primitive not in (RETURN, TUPLE)]
+    return bool(others) and all(node.primitive == CAST for node in inner)
 
 
 def ends_expansion(nodes: Sequence[FuncNode], place: int) -> bool:
-    """Whether it is the Cast at the end of what an operator was expanded to."""
-    return nodes[place].primitive == CAST and ENDS in nodes[place].attributes and bool([*_of_same(nodes, place)])
+    """Whether it is the Cast at the end of what an operator was expanded to, beside which others read the same."""
+    node = nodes[place]
+    source = node.arguments[0] if node.primitive == CAST and node.arguments else None
+    return (
+        source is not None
+        and source.kind is Kind.NODE
+        and expansion(node) == expansion(nodes[source.number])
+        and is_read_beside(nodes, source.number)
+    )
 
 
 def is_conversion(node: FuncNode) -> bool:

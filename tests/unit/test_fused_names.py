@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from swapconf.trace.columns import FUSED
 from swapconf.trace.func_graph_text import Argument, FuncGraph, FuncNode, Kind
-from swapconf.trace.fused_names import ENDS, INNER, Called, ends_expansion, with_ends, with_scopes
+from swapconf.trace.fused_names import ENDS, INNER, Called, ends_expansion, is_read_beside, with_ends, with_scopes
 
 CELL = "Default/network-N/layers-CellList/1-Layer/mlp-Mlp/router-Router"
 
@@ -92,8 +92,8 @@ def test_a_piece_of_an_expanded_operator_knows_whether_it_makes_the_output() -> 
     assert [{ENDS, INNER} & node.attributes.keys() for node in found.nodes] == [{INNER}, {ENDS}, set()]
 
 
-def test_what_a_cast_at_the_end_of_an_expansion_reads_makes_the_output_as_well() -> None:
-    """Others of its kernel read that instead, as of a Sigmoid that is computed in Float32."""
+def test_the_cast_at_the_end_of_an_expansion_is_told_where_others_read_what_it_is_made_of() -> None:
+    """As of a Sigmoid that is computed in Float32; of a sum that is only cast it is an operator of its own."""
 
     def node(name: str, primitive: str, read: int | None = None) -> FuncNode:
         arguments = () if read is None else (Argument(Kind.NODE, read),)
@@ -103,6 +103,6 @@ def test_what_a_cast_at_the_end_of_an_expansion_reads_makes_the_output_as_well()
     scope = "Default/expand_Sigmoid"
     start, made, end = node(f"{scope}/Cast-op0", "Cast"), node(f"{scope}/Div-op0", "Div", 0), f"{scope}/Cast-op1"
     nodes = (start, made, node(end, "Cast", 1), node("Default/Mul-op0", "Mul", 1))
-    found = with_ends(FuncGraph(name="g", parameters=(), nodes=nodes)).nodes
-    assert [{ENDS, INNER} & one.attributes.keys() for one in found] == [{INNER}, {ENDS}, {ENDS}, set()]
-    assert [ends_expansion(found, place) for place in range(len(found))] == [False, False, True, False]
+    assert [ends_expansion(nodes, place) for place in range(len(nodes))] == [False, False, True, False]
+    assert [is_read_beside(nodes, place) for place in range(len(nodes))] == [False, True, False, False]
+    assert not ends_expansion(nodes[:3], 2)
