@@ -87,13 +87,12 @@ def parted(baseline: Baseline, program: StrategyProgram, owns: Sequence[Own]) ->
     rows, origin, born, copies = list[tuple[int, int]](), list[int](), list[int](), list[int]()
     inserted = list[int]()
     new: dict[tuple[int, frozenset[User]], int] = {}
+    of_users: dict[tuple[tuple[str, ...], frozenset[User]], Flags] = {}
     for turn, own in enumerate(owns):
         at = int(program.where[own.kernel]) + 2 * (turn + 1)
-        place = baseline.place_among(own.cells)[program.reader]
-        mine = np.zeros(len(layer), dtype=np.bool_)
-        for turn_of_cell, cell in enumerate(own.cells):
-            layers = [number for number, one in own.users if one == cell]
-            mine |= np.isin(layer, layers) & (place == turn_of_cell)
+        if (own.cells, own.users) not in of_users:
+            of_users[own.cells, own.users] = _read_by(baseline, program, layer, own)
+        mine = of_users[own.cells, own.users]
         for made in baseline.made.get(own.kernel, ()):
             new[made, own.users] = len(baseline.maker) + len(program.origin) + len(origin)
             uses = mine & (program.block == made)
@@ -124,6 +123,16 @@ def parted(baseline: Baseline, program: StrategyProgram, owns: Sequence[Own]) ->
         inserted=_longer(program.inserted, inserted),
         parted=len(copies),
     )
+
+
+def _read_by(baseline: Baseline, program: StrategyProgram, layer: Ints, own: Own) -> Flags:
+    """[rows] whether some users read there. ``layer``: [rows] of who reads."""
+    place = baseline.place_among(own.cells)[program.reader]
+    found = np.zeros(len(layer), dtype=np.bool_)
+    for turn, cell in enumerate(own.cells):
+        layers = [number for number, one in own.users if one == cell]
+        found |= np.isin(layer, layers) & (place == turn)
+    return found
 
 
 def stand_ins(baseline: Baseline, sites: Sites, again: Flags) -> Ints:

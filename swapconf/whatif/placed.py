@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -10,14 +10,16 @@ from typing import Any
 import numpy as np
 
 from swapconf.decide.strategy import LayerPlan, Strategy
-from swapconf.models.network import Network
+from swapconf.models.network import LayerTemplate, Network
 from swapconf.trace.columns import Flags, Ints
 from swapconf.trace.work import COLLECTIVES
 from swapconf.whatif.assigned import assign
 from swapconf.whatif.baseline import Baseline
+from swapconf.whatif.cell_primitives import path_among
 from swapconf.whatif.latest import Latest
 from swapconf.whatif.lazy_inline import Barrier, barriers
 from swapconf.whatif.merged_views import merged_views
+from swapconf.whatif.parted import User, cells_of
 from swapconf.whatif.redistributed import redistributed
 from swapconf.whatif.served import casts_behind_sums
 from swapconf.whatif.sites import Sites
@@ -38,6 +40,27 @@ class PlacedBaseline:
     def reruns(self) -> Latest[Hashable, Any]:
         """What the latest strategies run again; see `rerun_of`."""
         return Latest(_RERUNS)
+
+    @cached_property
+    def _users(self) -> Latest[tuple[LayerTemplate, ...], dict[int, dict[User, tuple[str, str]]]]:
+        return Latest(_RERUNS)
+
+    def users_of_shared(self, strategy: Strategy) -> Mapping[int, Mapping[User, tuple[str, str]]]:
+        """By kernel that all layers share its users, and the site that each of them has for it."""
+        key = tuple(entry.layer.template for entry in strategy.layers)
+        if key not in self._users:
+            kernels, name, operators = self.baseline.kernels, self.baseline.layers.name, strategy.operators
+            layers = np.unique(kernels.layer[kernels.passing[kernels.passing >= 0]]).tolist()
+            self._users[key] = {
+                kernel: {
+                    (layer, cell): (name(layer), path_among(path, operators.get(name(layer), ())))
+                    for layer in layers
+                    for cell, path in zip(cells_of(paths), paths, strict=True)
+                }
+                for kernel, paths in self.sites.shared
+                if self.sites.of_moved[kernel] >= 0  # else it is no operator
+            }
+        return self._users[key]
 
     def plans(self, strategy: Strategy) -> tuple[LayerPlan, ...]:
         """Of the layers that it has."""

@@ -242,18 +242,7 @@ def _parted(prepared: PlacedBaseline, strategy: Strategy) -> list[Own]:
     """What some users have for themselves although all share it in the baseline."""
     if not prepared.sites.shared:
         return []
-    known, kernels, shared = flags(strategy), prepared.baseline.kernels, dict(prepared.sites.shared)
-    name, operators = prepared.baseline.layers.name, strategy.operators
-    layers = np.unique(kernels.layer[kernels.passing[kernels.passing >= 0]]).tolist()
-    users = {
-        kernel: {
-            (layer, cell): (name(layer), path_among(path, operators.get(name(layer), ())))
-            for layer in layers
-            for cell, path in zip(cells_of(paths), paths, strict=True)
-        }
-        for kernel, paths in shared.items()
-        if prepared.sites.of_moved[kernel] >= 0  # else it is no operator
-    }
+    known, users, shared = flags(strategy), prepared.users_of_shared(strategy), dict(prepared.sites.shared)
     found = kinds(
         prepared.baseline,
         {kernel: {user: known.get(site) for user, site in sites.items()} for kernel, sites in users.items()},
