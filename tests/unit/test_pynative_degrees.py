@@ -46,6 +46,8 @@ LIST = "pipeline_parallel: 2, pipeline_parallel_layers_per_stage"
         ("pipeline_parallel: 2, pipeline_parallel_interleave_num: 2", ["pynative-stage-layers pipeline_parallel"]),
         ("pipeline_parallel_interleave_num: 4", []),
         (f"{LIST}: auto", []),
+        (f"{LIST}: null", ["pynative-stage-layers pipeline_parallel_layers_per_stage"]),
+        ("pipeline_parallel_layers_per_stage: null", []),
         (f"{LIST}: ['0-3', '4-5']", []),
         (f"{LIST}: ['0-5']", ["pynative-stage-layers pipeline_parallel_layers_per_stage"]),
         (f"{LIST}: ['0-1,4', '2-3']", ["pynative-stage-layers pipeline_parallel_layers_per_stage"]),
