@@ -18,11 +18,12 @@ from swapconf.cli.plan_runs import dry_run
 from swapconf.cli.progress import counted
 from swapconf.cli.written import Written
 from swapconf.words.phrases import phrase
-from swapconf.words.units import parse_bytes
+from swapconf.words.units import parse_bytes, show_bytes
 
 if TYPE_CHECKING:
     from swapconf.cli.child_options import RunOptions
     from swapconf.config.config import Config
+    from swapconf.plan.confirmed import ConfirmedRank
     from swapconf.plan.judge import Judge
     from swapconf.plan.limits import Budget
     from swapconf.plan.modes import Atom, Plan
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from swapconf.words.findings import Finding
 
 ROUNDS = 5  # of planning, where a true run needs more than was predicted
-NEEDS_MORE = phrase("a true run needs more than was predicted; planning again with that in mind")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -206,7 +206,7 @@ def planned(
         made = replace(made, confirmed=found)
         if not made.is_refuted or turn == ROUNDS - 1:
             return _no_slower(made, study, changes, asked, runs, options)
-        say(NEEDS_MORE, err=True)
+        say(needs_more(found), err=True)
         judge = judge.under(taught(judge.limits, found))
     raise AssertionError
 
@@ -288,6 +288,19 @@ def rewritten(file: str, config: Config, comment: str) -> tuple[str, str]:
         return write(before, base_config.of_text(before, file), config, comment), ""
     except CannotRewrite as error:
         return "", phrase("{error}; {hint}", error=error, hint=error.hint)
+
+
+def needs_more(found: Sequence[ConfirmedRank]) -> str:
+    """Of the rank that is over by most."""
+    worst = max(found, key=lambda one: one.pool_bytes - one.most_bytes)
+    return phrase(
+        "rank {rank}: the true run takes {true} with fragments where {predicted} was predicted, and may take {most}; "
+        "planning again with that in mind",
+        rank=worst.rank,
+        true=show_bytes(worst.pool_bytes),
+        predicted=show_bytes(worst.predicted_pool_bytes),
+        most=show_bytes(worst.most_bytes),
+    )
 
 
 def _culprit(
