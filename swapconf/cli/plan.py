@@ -125,7 +125,7 @@ def command(
             else:
                 plan_pynative.show(file, native, machine, asked.slower_link, form)
             if write:
-                written.write(file, native)
+                written.write(file, native, changes)
             raise SystemExit(EXIT_IMPOSSIBLE if native.is_impossible else EXIT_ERRORS if native.is_refuted else 0)
         judge = judge_of_yaml(study, changes, asked, runs, baseline, machine)
         made = planned(
@@ -152,7 +152,7 @@ def command(
         _print(made, study, machine, asked.slower_link, points)
         written.print_difference(file, made)
     if write:
-        written.write(file, made)
+        written.write(file, made, changes)
     raise SystemExit(_code(made))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -44,10 +45,24 @@ def print_confirmed(made: Written) -> None:
         print_rows(*plan_text.confirmation(made.confirmed))
 
 
-def write(file: str, made: Written) -> None:
-    """Nothing where the file says it already, or cannot be rewritten."""
+def write(file: str, made: Written, changes: Sequence[str] = ()) -> None:
+    """Nothing where the file says it already, or cannot be rewritten. ``changes``: by which it was read, and which it
+    may not say."""
     from swapconf.cli.fixing import write_text
+    from swapconf.config import base_config, overrides
 
-    if made.after and made.after != made.before:
+    if not made.after:
+        return
+    if made.after != made.before:
         write_text(file, made.after)
         say(phrase("written: {file}", file=file), err=True)
+    if left := overrides.unsaid(base_config.of_text(made.after, file), changes):
+        say(
+            phrase(
+                "the plan holds with what --set and --unset changed, which {file} does not say; write that into it, "
+                "too: {changes}",
+                file=file,
+                changes=", ".join(left),
+            ),
+            err=True,
+        )
