@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from swapconf.cli.cluster import cards_told
-from swapconf.cli.common import say, stop
+from swapconf.cli.common import print_findings, say, stop
 from swapconf.cli.machine import MachineOptions, known_line, print_assumed
 from swapconf.cli.planning import ROUNDS, PlanOptions, baselines, needs_more, rewritten, run_plan
 from swapconf.cli.progress import Progress
@@ -87,6 +87,7 @@ def make(
 
     ``refused``: options that have no answer in PyNative mode, and whether they were given. Raises ValueError, NoRun,
     SwapconfError."""
+    from swapconf.dryrun.pynative.refusals import told_of_all_cards
     from swapconf.plan.confirmed import taught
     from swapconf.plan.pynative.confirmed import below
     from swapconf.plan.pynative.confirmed import confirm as confirmed_by
@@ -96,6 +97,7 @@ def make(
             raise click.UsageError(phrase(_REASONS[option], option=option))
     if baseline is None or confirm:
         _stop_what_has_no_dry_run(study)
+    print_findings(list(told_of_all_cards(study)), err=True)
     judge = _judge(study, changes, asked, runs, baseline, options)
     refuted: NativeMade | None = None
     for turn in range(ROUNDS):

@@ -230,6 +230,14 @@ def test_a_plan_for_one_card_says_that_mindformers_does_nothing_of_it_there(tmp_
     assert "estimated from the shapes of kernels" in result.output
 
 
+def test_a_plan_says_that_as_many_cards_as_there_will_be_are_taken_for_one(tmp_path: Path) -> None:
+    text = PLAIN.replace("data_parallel_shard: 1", "data_parallel_shard: -1")
+    assert text != PLAIN
+    result, _ = asked(tmp_path, text, "6MB")
+    assert "-1 means all cards of the launch" in result.stderr
+    assert "means all cards" not in asked(tmp_path, PLAIN, "6MB")[0].stderr
+
+
 def test_a_plan_for_shards_says_that_it_is_to_be_confirmed(tmp_path: Path) -> None:
     folder = unpacked(TRACES / "pynative" / "qwen3_l2_shards")
     file = tmp_path / "train.yaml"
