@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from swapconf.cli.common import say, stop
 from swapconf.cli.plan_runs import reports
-from swapconf.cli.planning import ROUNDS, judge_of_traces, needs_more, run_plan
-from swapconf.cli.written import Written
+from swapconf.cli.planning import ROUNDS, judge_of_traces, run_plan
+from swapconf.cli.written import Written, needs_more
 from swapconf.words.phrases import phrase
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ import click
 from swapconf.cli.cluster import cards_told
 from swapconf.cli.common import print_findings, say, stop
 from swapconf.cli.machine import MachineOptions, known_line, print_assumed
-from swapconf.cli.planning import ROUNDS, PlanOptions, baselines, needs_more, rewritten, run_plan
+from swapconf.cli.planning import ROUNDS, PlanOptions, baselines, rewritten, run_plan
 from swapconf.cli.progress import Progress
-from swapconf.cli.written import Written
+from swapconf.cli.written import Written, needs_more
 from swapconf.words.phrases import mark, phrase
 
 if TYPE_CHECKING:

@@ -16,14 +16,13 @@ from swapconf.cli.common import go_on, print_findings, say, stop
 from swapconf.cli.machine import MachineOptions
 from swapconf.cli.plan_runs import dry_run
 from swapconf.cli.progress import counted
-from swapconf.cli.written import Written
+from swapconf.cli.written import Written, needs_more
 from swapconf.words.phrases import phrase
-from swapconf.words.units import parse_bytes, show_bytes
+from swapconf.words.units import parse_bytes
 
 if TYPE_CHECKING:
     from swapconf.cli.child_options import RunOptions
     from swapconf.config.config import Config
-    from swapconf.plan.confirmed import ConfirmedRank
     from swapconf.plan.judge import Judge
     from swapconf.plan.limits import Budget
     from swapconf.plan.modes import Atom, Plan
@@ -288,19 +287,6 @@ def rewritten(file: str, config: Config, comment: str) -> tuple[str, str]:
         return write(before, base_config.of_text(before, file), config, comment), ""
     except CannotRewrite as error:
         return "", phrase("{error}; {hint}", error=error, hint=error.hint)
-
-
-def needs_more(found: Sequence[ConfirmedRank]) -> str:
-    """Of the rank that is over by most."""
-    worst = max(found, key=lambda one: one.pool_bytes - one.most_bytes)
-    return phrase(
-        "rank {rank}: the true run takes {true} with fragments where {predicted} was predicted, and may take {most}; "
-        "planning again with that in mind",
-        rank=worst.rank,
-        true=show_bytes(worst.pool_bytes),
-        predicted=show_bytes(worst.predicted_pool_bytes),
-        most=show_bytes(worst.most_bytes),
-    )
 
 
 def _culprit(

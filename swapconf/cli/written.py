@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from swapconf.cli.common import say
 from swapconf.words.phrases import phrase
+from swapconf.words.units import show_bytes
 
 if TYPE_CHECKING:
     from swapconf.plan.confirmed import ConfirmedRank
@@ -43,6 +44,19 @@ def print_confirmed(made: Written) -> None:
     if made.confirmed:
         say(phrase("confirmed by dry runs of all stages:"))
         print_rows(*plan_text.confirmation(made.confirmed))
+
+
+def needs_more(found: Sequence[ConfirmedRank]) -> str:
+    """Of the rank that is over by most."""
+    worst = max(found, key=lambda one: one.pool_bytes - one.most_bytes)
+    return phrase(
+        "rank {rank}: the true run takes {true} with fragments where {predicted} was predicted, and may take {most}; "
+        "planning again with that in mind",
+        rank=worst.rank,
+        true=show_bytes(worst.pool_bytes),
+        predicted=show_bytes(worst.predicted_pool_bytes),
+        most=show_bytes(worst.most_bytes),
+    )
 
 
 def write(file: str, made: Written, changes: Sequence[str] = ()) -> None:

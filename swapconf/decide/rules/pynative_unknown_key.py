@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from difflib import get_close_matches
 
+from swapconf.config import misplaced
 from swapconf.decide.rules.case import PYNATIVE, Case, finding
 from swapconf.upstream import native_keys
 from swapconf.upstream.versions import reached, same
@@ -31,6 +32,8 @@ def check(case: Case) -> Iterator[Finding]:
     for path, origin in case.config.origins.items():
         section, dot, key = path.partition(".")
         if not dot or section not in native_keys.SECTIONS or key in native_keys.known(section, used):
+            continue
+        if misplaced.is_told_of(key):
             continue
         yield finding(
             RULE,
