@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from swapconf.cli.common import say, stop
 from swapconf.cli.plan_runs import reports
-from swapconf.cli.planning import NEEDS_MORE, ROUNDS, judge_of_traces, run_plan
-from swapconf.cli.written import Written
+from swapconf.cli.planning import ROUNDS, judge_of_traces, run_plan
+from swapconf.cli.written import Written, needs_more
 from swapconf.words.phrases import phrase
 
 if TYPE_CHECKING:
@@ -210,7 +210,7 @@ def confirmed(laid: Laid, asked: PlanOptions, runs: RunOptions, machine: Machine
         laid = replace(laid, confirmed=found)
         if not laid.is_refuted or turn == ROUNDS - 1:
             return laid
-        say(NEEDS_MORE, err=True)
+        say(needs_more(found), err=True)
         judge = planned.judge.under(taught(planned.judge.limits, found))
         laid = _planned_again(laid, best.layout, judge, asked, machine)
     raise AssertionError

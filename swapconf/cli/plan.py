@@ -134,7 +134,7 @@ def command(
             else:
                 plan_pynative.show(file, native, machine, asked.slower_link, form)
             if write:
-                written.write(file, native)
+                written.write(file, native, changes)
             raise SystemExit(EXIT_IMPOSSIBLE if native.is_impossible else EXIT_ERRORS if native.is_refuted else 0)
         if stages:
             show = layout.Shown(form=form, html=html, only_diff=only_diff, write=write)
@@ -165,7 +165,7 @@ def command(
         _print(made, study, machine, asked.slower_link, points)
         written.print_difference(file, made)
     if write:
-        written.write(file, made)
+        written.write(file, made, changes)
     raise SystemExit(_code(made))
 
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 import click
 
 from swapconf.cli.cluster import cards_told
-from swapconf.cli.common import say, stop
+from swapconf.cli.common import print_findings, say, stop
 from swapconf.cli.machine import MachineOptions, known_line, print_assumed
-from swapconf.cli.planning import NEEDS_MORE, ROUNDS, PlanOptions, baselines, rewritten, run_plan
+from swapconf.cli.planning import ROUNDS, PlanOptions, baselines, rewritten, run_plan
 from swapconf.cli.progress import Progress
-from swapconf.cli.written import Written
+from swapconf.cli.written import Written, needs_more
 from swapconf.words.phrases import mark, phrase
 
 if TYPE_CHECKING:
@@ -87,7 +87,9 @@ def make(
 
     ``refused``: options that have no answer in PyNative mode, and whether they were given. Raises ValueError, NoRun,
     SwapconfError."""
+    from swapconf.dryrun.pynative.refusals import told_of_all_cards
     from swapconf.plan.confirmed import taught
+    from swapconf.plan.pynative.confirmed import below
     from swapconf.plan.pynative.confirmed import confirm as confirmed_by
 
     for option, is_given in refused.items():
@@ -95,17 +97,23 @@ def make(
             raise click.UsageError(phrase(_REASONS[option], option=option))
     if baseline is None or confirm:
         _stop_what_has_no_dry_run(study)
+    print_findings(list(told_of_all_cards(study)), err=True)
     judge = _judge(study, changes, asked, runs, baseline, options)
+    refuted: NativeMade | None = None
     for turn in range(ROUNDS):
         made = _said(_searched(judge, asked.effort), study, asked, options)
+        if made.is_impossible and refuted is not None:  # by what was taught
+            lower = below(judge, refuted.planned.chosen, refuted.confirmed)
+            less = _said(_searched(lower, asked.effort), study, asked, options)
+            judge, made = (judge, made) if less.is_impossible else (lower, less)
         if not confirm or made.is_impossible or not made.after:
             return made
         found = confirmed_by(judge, made.planned.chosen, run_plan(study, changes, made.after, runs))
         made = replace(made, confirmed=found)
         if not made.is_refuted or turn == ROUNDS - 1:
             return made
-        say(NEEDS_MORE, err=True)
-        judge = replace(judge, limits=taught(judge.limits, found))
+        say(needs_more(found), err=True)
+        judge, refuted = replace(judge, limits=taught(judge.limits, found)), made
     raise AssertionError
 
 

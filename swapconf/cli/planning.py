@@ -16,7 +16,7 @@ from swapconf.cli.common import go_on, print_findings, say, stop
 from swapconf.cli.machine import MachineOptions
 from swapconf.cli.plan_runs import dry_run
 from swapconf.cli.progress import counted
-from swapconf.cli.written import Written
+from swapconf.cli.written import Written, needs_more
 from swapconf.words.phrases import phrase
 from swapconf.words.units import parse_bytes
 
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from swapconf.words.findings import Finding
 
 ROUNDS = 5  # of planning, where a true run needs more than was predicted
-NEEDS_MORE = phrase("a true run needs more than was predicted; planning again with that in mind")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -206,7 +205,7 @@ def planned(
         made = replace(made, confirmed=found)
         if not made.is_refuted or turn == ROUNDS - 1:
             return _no_slower(made, study, changes, asked, runs, options)
-        say(NEEDS_MORE, err=True)
+        say(needs_more(found), err=True)
         judge = judge.under(taught(judge.limits, found))
     raise AssertionError
 

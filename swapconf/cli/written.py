@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from swapconf.cli.common import say
 from swapconf.words.phrases import phrase
+from swapconf.words.units import show_bytes
 
 if TYPE_CHECKING:
     from swapconf.plan.confirmed import ConfirmedRank
@@ -44,10 +46,37 @@ def print_confirmed(made: Written) -> None:
         print_rows(*plan_text.confirmation(made.confirmed))
 
 
-def write(file: str, made: Written) -> None:
-    """Nothing where the file says it already, or cannot be rewritten."""
-    from swapconf.cli.fixing import write_text
+def needs_more(found: Sequence[ConfirmedRank]) -> str:
+    """Of the rank that is over by most."""
+    worst = max(found, key=lambda one: one.pool_bytes - one.most_bytes)
+    return phrase(
+        "rank {rank}: the true run takes {true} with fragments where {predicted} was predicted, and may take {most}; "
+        "planning again with that in mind",
+        rank=worst.rank,
+        true=show_bytes(worst.pool_bytes),
+        predicted=show_bytes(worst.predicted_pool_bytes),
+        most=show_bytes(worst.most_bytes),
+    )
 
-    if made.after and made.after != made.before:
+
+def write(file: str, made: Written, changes: Sequence[str] = ()) -> None:
+    """Nothing where the file says it already, or cannot be rewritten. ``changes``: by which it was read, and which it
+    may not say."""
+    from swapconf.cli.fixing import write_text
+    from swapconf.config import base_config, overrides
+
+    if not made.after:
+        return
+    if made.after != made.before:
         write_text(file, made.after)
         say(phrase("written: {file}", file=file), err=True)
+    if left := overrides.unsaid(base_config.of_text(made.after, file), changes):
+        say(
+            phrase(
+                "the plan holds with what --set and --unset changed, which {file} does not say; write that into it, "
+                "too: {changes}",
+                file=file,
+                changes=", ".join(left),
+            ),
+            err=True,
+        )

@@ -12,6 +12,7 @@ from swapconf.words.findings import Origin
 
 EXPERTS = ("n_routed_experts", "num_experts", "num_moe_experts")  # what a model calls how many a layer has
 _CARDS_OF_A_NODE = 8
+_LAYERS = "parallelism.pipeline_parallel_layers_per_stage"
 _SECTIONS = ("parallelism", "training", "model", "optimizer")
 
 
@@ -23,8 +24,9 @@ class Layout:
     number). ``dense_shards``: the same of what is no expert. ``experts``: ranks that share out the experts, and
     ``spares_copies``: tokens are sent once to a node of ``cards_of_a_node``. ``method``: of context parallelism,
     ``ulysses``: the ranks that exchange heads for it. ``chunks``: of layers a stage has; ``deals_evenly``: as
-    mindformers does where ``layers_per_stage`` are not listed. ``samples`` of a step, ``samples_at_once`` of a rank;
-    None without a section `training`. ``optimizer``: its type, "" where it is not told.
+    mindformers does where ``layers_per_stage`` are not listed, ``deals_nothing``: their key is null. ``samples`` of a
+    step, ``samples_at_once`` of a rank; None without a section `training`. ``optimizer``: its type, "" where it is not
+    told.
     """
 
     shards: int | None = None
@@ -37,6 +39,7 @@ class Layout:
     is_async: bool = False
     chunks: int = 1
     deals_evenly: bool = True
+    deals_nothing: bool = False
     layers_per_stage: tuple[str, ...] | None = None
     samples: int | None = None
     samples_at_once: int | None = None
@@ -54,7 +57,8 @@ def read(document: Document) -> Layout:
             return otherwise
         return found if isinstance(found, int) and not isinstance(found, bool) else None
 
-    shards, listed = count("data_parallel_shard"), value("parallelism.pipeline_parallel_layers_per_stage")
+    shards, listed = count("data_parallel_shard"), value(_LAYERS)
+    is_there = document.entry_at(_LAYERS) is not None
     texts = listed if isinstance(listed, list) and all(isinstance(one, str) for one in listed) else None
     otherwise = 1 if document.root.get("training") is not None else None
     return Layout(
@@ -67,7 +71,8 @@ def read(document: Document) -> Layout:
         ulysses=count("ulysses_degree_in_cp"),
         is_async=value("parallelism.context_parallel_async") is True,
         chunks=count("pipeline_parallel_interleave_num", 1) or 1,
-        deals_evenly=listed in (None, "auto"),
+        deals_evenly=listed == "auto" or not is_there,
+        deals_nothing=listed is None and is_there,
         layers_per_stage=None if texts is None else tuple(texts),
         samples=count("global_batch_size", otherwise, "training"),
         samples_at_once=count("local_batch_size", otherwise, "training"),

@@ -118,6 +118,11 @@ def check(document: Document, dialect: Dialect) -> Iterator[Finding]:
         yield from _empty_sections(document, dialect, {stray.home for stray in strays})
 
 
+def is_told_of(key: str) -> bool:
+    """Whether a key of a PyNative YAML that stands outside of its sections is a mistake of the kind looked for here."""
+    return bool(indented_by(key)) or _PYNATIVE.meaning(key) is not None
+
+
 def _is_for_training(root: Node) -> bool:
     return any(name in root.entries for name in ("model", *GRAPH_SECTIONS, *PYNATIVE_SECTIONS)) or any(
         meant(key, GRAPH_SECTIONS) for key in islice(root.entries, _MAX_KEYS)

@@ -9,12 +9,13 @@ plain options that name a top-level key); the script itself refuses what it does
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from copy import deepcopy
 from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any
 
 from swapconf.config import base_config
-from swapconf.config.dialects import GRAPH_SECTIONS, PYNATIVE_ONLY, PYNATIVE_SECTIONS
+from swapconf.config.dialects import GRAPH_SECTIONS, MCORE_SWAP_KEYS, PYNATIVE_ONLY, PYNATIVE_SECTIONS
 from swapconf.config.nodes import Document, from_plain
 from swapconf.config.yaml_document import parse_value
 from swapconf.words.findings import SwapconfError
@@ -22,6 +23,8 @@ from swapconf.words.phrases import phrase
 
 _MOST_NAMES = 12
 _ABSENT = object()
+_MODEL = "model.model_config"
+_IN_MODEL = tuple(name for names in MCORE_SWAP_KEYS.values() for name in names)
 
 # options of mindformers' own script that set a key which decides about swap
 _NAMED = {
@@ -69,6 +72,22 @@ def changed(document: Document, changes: Sequence[str]) -> Document:
     Raises ValueError for a change that cannot be made."""
     values: Any = document.root.plain()
     return _with(document, values, [_change(values, change) for change in changes])
+
+
+def unsaid(document: Document, changes: Sequence[str]) -> tuple[str, ...]:
+    """Those of the changes without which the document says something else; but for swap and recompute, which a plan
+    decides."""
+    decided = (*GRAPH_SECTIONS, *PYNATIVE_SECTIONS, *(f"{_MODEL}.{name}" for name in _IN_MODEL))
+    values: Any = document.root.plain()
+    found = []
+    for change in changes:
+        if f"{change.partition('=')[0]}.".startswith(tuple(f"{name}." for name in decided)):
+            continue
+        before = deepcopy(values)
+        _change(values, change)
+        if values != before:
+            found.append(change)
+    return tuple(found)
 
 
 def _with(document: Document, values: Any, paths: Sequence[str]) -> Document:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from swapconf.config.config import Config
+from swapconf.config.config import Config, Dialect
 from swapconf.decide.requests import stage_map
 from swapconf.study.study import Study
 from swapconf.upstream.conditional import DATA, EXPERTS
@@ -94,6 +94,14 @@ class Layout:
 def layout_of(study: Study) -> Layout:
     """The layout of a YAML. Raises NoLayout."""
     config, number = study.config, study.config.model.num_layers
+    if config.dialect is Dialect.PYNATIVE:
+        raise NoLayout(
+            phrase(
+                "{file}: layouts of PyNative mode are not compared; try one: swapconf dryrun {file} --set "
+                "parallelism.tensor_parallel=2",
+                file=config.file,
+            )
+        )
     if config.given.get("use_parallel") is not True:
         raise NoLayout(phrase("{file}: this YAML trains on one card: `use_parallel` is not True", file=config.file))
     if config.pipeline.zero_bubble_v:

@@ -21,17 +21,21 @@ def blocks(text: str) -> list[tuple[str, str]]:
 
 def run(command: str, folder: Path, python: Path) -> str:
     """What it prints on both streams."""
-    done = subprocess.run(
+    return ended(command, folder, python).stdout
+
+
+def ended(command: str, folder: Path, python: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    """How it ends, and what it prints on both streams. ``variables``: of its environment."""
+    return subprocess.run(
         [str(python), "-m", *shlex.split(command)],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "200"},
+        env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "200", **variables},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        timeout=400,
+        timeout=900,
         check=False,
     )
-    return done.stdout
 
 
 def from_where_it_shows(shown: str, printed: str) -> list[str]:
@@ -40,14 +44,19 @@ def from_where_it_shows(shown: str, printed: str) -> list[str]:
     return lines[lines.index(first) if first in lines else 0 :]
 
 
+def is_part(shown: str, printed: str) -> bool:
+    """Whether what is shown was printed; a line ``...`` stands for any others."""
+    lines = ("(?:.*\n)*?" if line == "..." else f"{re.escape(line)}\n" for line in shown.splitlines())
+    return re.search("^" + "".join(lines), printed, re.MULTILINE) is not None
+
+
 def is_like(shown: str, printed: str) -> bool:
-    """Whether a dry run moved and ran again as much, and needs as much within 1 %."""
+    """Whether a dry run moved and ran again as much on each rank, and needs as much within 1 %."""
     from swapconf.words.units import parse_bytes
 
-    told, here = PEAK.search(shown), PEAK.search(printed)
-    return (
-        told is not None
-        and here is not None
-        and (here["moved"], here["again"]) == (told["moved"], told["again"])
-        and abs(parse_bytes(here["peak"]) / parse_bytes(told["peak"]) - 1) < 0.01
+    told, here = list(PEAK.finditer(shown)), list(PEAK.finditer(printed))
+    return len(told) == len(here) > 0 and all(
+        (mine["moved"], mine["again"]) == (one["moved"], one["again"])
+        and abs(parse_bytes(mine["peak"]) / parse_bytes(one["peak"]) - 1) < 0.01
+        for one, mine in zip(told, here, strict=True)
     )

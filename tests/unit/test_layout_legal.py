@@ -150,5 +150,10 @@ def test_a_yaml_of_one_card_has_no_layout(given: str) -> None:
         layout_of(study(QWEN3, given))
 
 
+def test_a_yaml_of_pynative_mode_is_told_to_be_one_instead_of_one_for_one_card() -> None:
+    with pytest.raises(NoLayout, match="PyNative mode are not compared; try one: swapconf dryrun"):
+        layout_of(study(ROOT / "configs/pynative/qwen3.yaml"))
+
+
 def test_every_degree_is_told_by_the_name_of_a_key() -> None:
     assert len({key for degree in Degree for key in degree.keys}) == sum(len(degree.keys) for degree in Degree)

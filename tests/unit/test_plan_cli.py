@@ -92,6 +92,17 @@ def test_a_plan_is_written_into_the_yaml_and_all_else_stays(config: Path) -> Non
     assert config.read_text() == after
 
 
+def test_what_was_set_beside_the_yaml_is_told_where_the_plan_is_written(config: Path) -> None:
+    """It is no part of the plan, which does not hold without; what the plan decides by itself, and what the file says
+    already, is not told."""
+    epochs, strategy = "runner_config.epochs=3", "swap_config.default_prefetch=7"
+    result = plan(config, "--budget", "322MB", "--write", "--set", epochs, "--set", strategy)
+    assert result.exit_code == 0
+    assert f"which {config} does not say; write that into it, too: {epochs}\n" in result.stderr
+    told = plan(config, "--budget", "322MB", "--write", "--set", "use_parallel=True", "--set", strategy).stderr
+    assert "does not say" not in told
+
+
 def test_the_difference_does_not_command_the_terminal(config: Path) -> None:
     config.write_text(
         config.read_text().replace("recompute_config:", "recompute_config:  # \u202eabc"), encoding="utf-8"

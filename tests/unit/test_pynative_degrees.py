@@ -46,6 +46,8 @@ LIST = "pipeline_parallel: 2, pipeline_parallel_layers_per_stage"
         ("pipeline_parallel: 2, pipeline_parallel_interleave_num: 2", ["pynative-stage-layers pipeline_parallel"]),
         ("pipeline_parallel_interleave_num: 4", []),
         (f"{LIST}: auto", []),
+        (f"{LIST}: null", ["pynative-stage-layers pipeline_parallel_layers_per_stage"]),
+        ("pipeline_parallel_layers_per_stage: null", []),
         (f"{LIST}: ['0-3', '4-5']", []),
         (f"{LIST}: ['0-5']", ["pynative-stage-layers pipeline_parallel_layers_per_stage"]),
         (f"{LIST}: ['0-1,4', '2-3']", ["pynative-stage-layers pipeline_parallel_layers_per_stage"]),
@@ -217,3 +219,23 @@ def test_a_module_for_which_communication_is_asked_again_is_told_by_an_operator_
         study = study_document(parse(text, "t.yaml"), versions, {})
         (found,) = (finding for finding in study.findings if finding.rule == "pynative-no-match")
         assert "'mlp\\." in found.hint
+
+
+@pytest.mark.parametrize(
+    ("version", "key", "told"),
+    [
+        ("2.1.0", "tensor_paralel", "error: `tensor_parallel` was probably meant"),
+        ("2.0.0", "expert_parallel_async_d2h", "error: it begins with mindformers 2.1.0; leave it out"),
+        ("2.1.0", "expert_parallel_async_d2h", ""),
+        ("2.1.0", "zzz", "error: leave it out"),
+        ("2.9.0", "zzz", "warning: leave it out"),
+        ("1.9.0", "zzz", "error: leave it out"),
+        ("1.9.0", "expert_parallel_async_d2h", ""),
+    ],
+)
+def test_a_key_that_mindformers_stops_at_is_told_with_what_was_meant(version: str, key: str, told: str) -> None:
+    text = f"training: {{global_batch_size: 8}}\nparallelism: {{{key}: 2}}\nmodel: {{num_hidden_layers: 4}}\n"
+    study = study_document(parse(text, "t.yaml"), Versions(mindspore="2.10.0", mindformers=version), {})
+    found = [finding for finding in study.findings if finding.rule == "pynative-unknown-key"]
+    assert [f"{one.severity.value}: {one.hint}" for one in found] == [told] * bool(told)
+    assert all((one.origin.line, one.origin.path) == (2, f"parallelism.{key}") for one in found)

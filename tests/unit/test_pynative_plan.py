@@ -21,7 +21,7 @@ from swapconf.plan.planned import Verdict
 from swapconf.plan.pynative.judge import NativeJudge, native_judge_of
 from swapconf.plan.pynative.menu import recomputes, uniform
 from swapconf.plan.pynative.modes import FULL, KEEP, SWAP, NativeMode, NativePlan
-from swapconf.plan.pynative.planned import plan
+from swapconf.plan.pynative.planned import plan, spared
 from swapconf.plan.runs import StageRun
 from swapconf.plan.written import write
 from swapconf.study.study import study_document
@@ -29,6 +29,7 @@ from swapconf.timing import hardware
 from swapconf.timing.cost import Machine
 from swapconf.upstream.facts import Versions
 from swapconf.words.findings import Severity
+from swapconf.words.units import show_bytes
 from tests.helpers import TRACES, invoke, unpacked
 
 FOLDER = unpacked(TRACES / "pynative" / "qwen3_l2_modules")
@@ -100,6 +101,14 @@ def test_of_all_that_two_layers_can_do_nothing_is_faster() -> None:
     every = [NativePlan((first, second)) for first in (*modes, SWAP) for second in modes]
     fastest = min((one for one in every if judge.fits(one)), key=judge.cost_us)
     assert judge.cost_us(plan(judge).chosen) <= judge.cost_us(fastest)
+
+
+def test_a_stage_that_fits_is_spared_what_the_next_one_needs() -> None:
+    """Of two stages the second has to run two of its layers again, whichever these are."""
+    chosen = NativePlan((FULL, KEEP, FULL, FULL, FULL, KEEP))
+    found = spared(chosen, [{0, 1}, {2, 3, 4, 5}], lambda one: one.modes[2:].count(FULL) >= 2)
+    assert found == NativePlan((KEEP, KEEP, KEEP, FULL, FULL, KEEP))
+    assert spared(chosen, [{0, 1}, {2, 3, 4, 5}], lambda one: one == chosen) == chosen
 
 
 def test_fragments_count_in_the_budget() -> None:
@@ -221,6 +230,14 @@ def test_a_plan_for_one_card_says_that_mindformers_does_nothing_of_it_there(tmp_
     assert "estimated from the shapes of kernels" in result.output
 
 
+def test_a_plan_says_that_as_many_cards_as_there_will_be_are_taken_for_one(tmp_path: Path) -> None:
+    text = PLAIN.replace("data_parallel_shard: 1", "data_parallel_shard: -1")
+    assert text != PLAIN
+    result, _ = asked(tmp_path, text, "6MB")
+    assert "-1 means all cards of the launch" in result.stderr
+    assert "means all cards" not in asked(tmp_path, PLAIN, "6MB")[0].stderr
+
+
 def test_a_plan_for_shards_says_that_it_is_to_be_confirmed(tmp_path: Path) -> None:
     folder = unpacked(TRACES / "pynative" / "qwen3_l2_shards")
     file = tmp_path / "train.yaml"
@@ -264,6 +281,21 @@ def test_a_plan_whose_true_run_needs_too_much_is_planned_again_with_what_it_taug
     assert true["with_fragments_peak_bytes"] <= budget
     assert predicted["with_fragments_peak_bytes"] + budget // 10 <= budget, "the next plan leaves free what was lacking"
     assert found["needed_bytes"] <= budget
+
+
+def test_where_one_plan_loses_so_much_to_fragments_that_nothing_would_fit_one_that_uses_less_is_tried(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It loses a block of the largest tensor, which is no measure of what others lose."""
+    budget = int(NONE_BYTES * 0.85)
+    ran = true_runs(monkeypatch, budget * 6 // 10, budget * 6 // 10, 0)
+    result, file = asked(tmp_path, PLAIN, f"{budget}B", "--confirm", "--write")
+    assert result.exit_code == 0, result.output
+    judge = judge_under(budget)
+    used = [judge.score(study_document(parse(text, "train.yaml"), PAIR, {}).config).used_bytes for text in ran]
+    assert used[0] > used[1] > used[2]
+    assert file.read_text(encoding="utf-8") == ran[-1]
+    assert f"may take {show_bytes(budget)}; planning again" in result.stderr
 
 
 def test_a_plan_that_no_round_confirms_is_refuted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,9 +1,10 @@
 r"""pynative-stage-layers: layers that do not go into the stages of a pipeline, in PyNative mode.
 
-Without a list each stage gets as many layers as the others, and each chunk of a stage with
+With `auto`, and without the key, each stage gets as many layers as the others, and each chunk of a stage with
 `pipeline_parallel_interleave_num`; the number of layers must divide so. A list has one text for each stage, with one
-range of layers for each chunk. Otherwise mindformers stops while it builds the stages. Source: mindformers 2.0.0 and
-2.1.0, pynative/distributed/pipeline_parallel.py, PpLayerSetting.
+range of layers for each chunk. Otherwise mindformers stops while it builds the stages. So it does with `null`, which
+YAMLs that it publishes have there: it takes that for a list. Source: mindformers 2.0.0 and 2.1.0,
+pynative/distributed/pipeline_parallel.py, PpLayerSetting.
 
 Fails with 6 layers: ``parallelism: {pipeline_parallel: 4}``. Passes: ``pipeline_parallel_layers_per_stage: ['0-1',
 '2-3', '4', '5']`` beside it.
@@ -28,6 +29,14 @@ def check(case: Case) -> Iterator[Finding]:
     if stages == 1 or layout.chunks < 1:
         return
     parts = stages * layout.chunks
+    if layout.deals_nothing:
+        yield finding(
+            RULE,
+            Severity.ERROR,
+            config.origin(f"parallelism.{_LIST}"),
+            phrase("mindformers stops: null says nothing of the layers of {stages} stages", stages=stages),
+            phrase("write auto, for as many in each, or one text such as {example} for each stage", example="'0-3'"),
+        )
     if layout.deals_evenly and layers is not None and layers % parts:
         yield finding(
             RULE,

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from swapconf.plan.confirmed import ConfirmedRank
 from swapconf.plan.pynative.judge import NativeJudge
-from swapconf.plan.pynative.modes import NativePlan
+from swapconf.plan.pynative.menu import uniform
+from swapconf.plan.pynative.modes import FULL, NativePlan
 from swapconf.plan.runs import StageRun
 
 
@@ -26,4 +28,20 @@ def confirm(judge: NativeJudge, chosen: NativePlan, runs: Sequence[StageRun]) ->
         for run, found, pool, most, more in zip(
             runs, judge.predictions(chosen), judge.pool_bytes(chosen), judge.limits.pool_bytes, learned, strict=True
         )
+    )
+
+
+def below(judge: NativeJudge, refuted: NativePlan, found: Sequence[ConfirmedRank]) -> NativeJudge:
+    """The next judge where nothing fits with what true runs taught. What a pool loses to fragments may jump by blocks
+    of its largest tensors, so what one plan lost is no measure of the next. Instead a stage that did not fit may use
+    half as much more than under full recompute as that plan did."""
+    before = judge.most_used_bytes or (judge.limits.usable_bytes,) * len(found)
+    lowest = judge.predictions(uniform(judge, FULL))
+    return replace(
+        judge,
+        limits=replace(judge.limits, learned_bytes=()),
+        most_used_bytes=tuple(
+            most if rank.fits else (mine.used_peak_bytes + min(low.used_peak_bytes, mine.used_peak_bytes - 1)) // 2
+            for rank, most, mine, low in zip(found, before, judge.predictions(refuted), lowest, strict=True)
+        ),
     )

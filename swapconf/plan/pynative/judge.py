@@ -33,6 +33,7 @@ class NativeJudge:
         base: The config that is planned for.
         paths: By layer, the modules that can run again.
         link_gbps: Of one card to its host, as told; ``slower_gbps``: as plans are judged by.
+        most_used_bytes: By stage, what a plan may use without fragments; None where true runs taught nothing of it.
     """
 
     stages: tuple[NativeStage, ...] = field(repr=False)
@@ -43,6 +44,7 @@ class NativeJudge:
     max_entries: int
     link_gbps: float
     slower_gbps: float
+    most_used_bytes: tuple[int, ...] | None = None
     _found: dict[NativePlan, tuple[NativePrediction, ...]] = field(default_factory=dict, repr=False)
     _safe: dict[NativePlan, tuple[int, ...]] = field(default_factory=dict, repr=False)
     _mapped: dict[NativePlan, tuple[int | None, ...]] = field(default_factory=dict, repr=False)
@@ -135,6 +137,7 @@ class NativeJudge:
         found, most = self.predictions(plan), self.limits.pool_bytes
         return (
             _are_within((one.used_peak_bytes for one in found), most)
+            and _are_within((one.used_peak_bytes for one in found), self.most_used_bytes or most)
             and self._fits_on_host(found)
             and _are_within(self.safe_bytes(plan), most)
             and _are_within(self.pool_bytes(plan), most)

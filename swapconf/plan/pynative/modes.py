@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -85,6 +85,10 @@ class NativePlan:
             for mode in self.modes
         )
         return replace(self, modes=modes)
+
+    def keeping(self, layers: Collection[int]) -> NativePlan:
+        """The same, but for these layers, which are kept."""
+        return replace(self, modes=tuple(KEEP if index in layers else mode for index, mode in enumerate(self.modes)))
 
 
 def config_of(plan: NativePlan, base: Config) -> Config:

@@ -3,12 +3,13 @@
 Plans are looked for in families, which do not depend on the budget. Each gives more and more of the first layers to a
 mode that holds less: the first ``a`` layers are swapped, the next ones have one mode, the rest another that is faster.
 Where a plan does not fit, those of its family before it are taken not to fit either. So a larger budget never makes a
-slower plan: whatever was found under the smaller one is found under it, too.
+slower plan: whatever was found under the smaller one is found under it, too. The first layers of a pipeline are those
+of its first stage; what a stage has no need of is taken back at last.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import TypeAlias
@@ -74,6 +75,8 @@ def plan(
             progress()
     except KeyboardInterrupt:  # what was found until then is not lost
         is_interrupted = True
+    if best is not None and len(judge.stages) > 1:
+        best = spared(best, [stage.layers for stage in judge.stages], judge.fits)
     verdict = Verdict.IMPOSSIBLE if best is None else Verdict.FULL if best == full else Verdict.PLANNED
     return NativePlanned(judge=judge, verdict=verdict, chosen=best or lowest, is_interrupted=is_interrupted)
 
@@ -100,6 +103,15 @@ def fewest(judge: NativeJudge, mode: NativeMode, prefetch: int = 1) -> NativePla
     """As few of the first layers with a mode as it takes, the rest kept; all of them where that is not enough."""
     family = [_first(judge, number, mode, prefetch) for number in range(judge.num_layers + 1)]
     return family[_first_that(family, judge.fits)]
+
+
+def spared(chosen: NativePlan, stages: Iterable[Collection[int]], fits: Callable[[NativePlan], bool]) -> NativePlan:
+    """A plan that fits, with as many of the first layers of each stage kept as still do. ``stages``: their layers."""
+    for layers in stages:
+        again = [layer for layer in sorted(layers) if chosen.modes[layer] != KEEP]
+        less = [chosen.keeping(again[:number]) for number in range(len(again), -1, -1)]
+        chosen = less[_first_that(less, fits)]
+    return chosen
 
 
 def _fastest(judge: NativeJudge, family: Family, best: NativePlan | None) -> NativePlan | None:

@@ -18,6 +18,11 @@ class NativeStage:
     question: NativeQuestion
     times: NativeTimes
 
+    @property
+    def layers(self) -> frozenset[int]:
+        """Of the stage."""
+        return frozenset(one.layer for step in self.question.steps for one in step.passes)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class StageScore:
