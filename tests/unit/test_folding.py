@@ -270,18 +270,21 @@ def test_micro_batches_are_folded_where_layers_cannot_be() -> None:
     assert with_fewer_layers(found, whole.config, plan.kept(plan.small)) is found
 
 
-@pytest.mark.parametrize(("prefetch", "keeps_layers"), [(4, False), (60, True)])
-def test_a_short_stage_keeps_its_layers_where_a_prefetch_would_have_fewer_confirmed(
-    prefetch: int, keeps_layers: bool
+@pytest.mark.parametrize(
+    ("prefetch", "layers", "keeps_layers"), [(4, 40, False), (60, 40, True), (60, 128, True), (60, 200, False)]
+)
+def test_a_stage_keeps_its_layers_where_a_prefetch_would_have_fewer_confirmed(
+    prefetch: int, layers: int, keeps_layers: bool
 ) -> None:
-    """Three runs and one that confirms them take longer than one with all layers of the stage, and two small ones."""
+    """Three runs and one that confirms them, which may be for nothing, take longer than one with all layers of the
+    stage, and two small ones; but not where these are many."""
     found = document(
         {
             **PIPELINE,
             "parallel_config.micro_batch_num": 64,
             **swap(layer_swap=[{"backward_prefetch": prefetch, "layers": True}]),
         },
-        40,
+        layers,
     )
     plan, _ = folded(found, 1)
     assert (plan.full_run is not None) == keeps_layers

@@ -30,6 +30,9 @@ SMALLEST_PIPELINED, STRIDE_PIPELINED = 2, 1
 _STARTING, _MICRO_BATCH, _GROWTH = 5.0, 0.5, 1.45
 _WORTH = 0.8  # of the cost of the whole: what a single run may take, which leaves the files of another model
 _UNCOUNTED = 8  # layers of a stage, where they are not told apart
+_GIVES_WAY = (
+    0.5  # of folds with few layers that a far prefetch bends: to a run with all of them (two of two that were met)
+)
 _FAR = 32  # a quarter of the launches of a layer, from which on a prefetch is said to reach over several
 
 
@@ -205,7 +208,13 @@ def folds(strategy: Strategy | None, stage: int, found: MicroBatches, num_dense:
     if least < found.count and not found.why_check:
         ways |= {*_all_layers_once(rows, found, least)}
     is_far = reaches_far(strategy)
-    better = sorted((one for one in ways if one.is_worth_it), key=lambda one: one.expected_cost(reaches_far=is_far))
+    instead = min((one.cost for one in ways if one.full_run is not None), default=0.0)
+
+    def expected(one: Fold) -> float:
+        gives_way = _GIVES_WAY * instead if is_far and one.is_on_line_of_layers else 0.0
+        return one.expected_cost(reaches_far=is_far) + gives_way
+
+    better = sorted((one for one in ways if one.is_worth_it), key=expected)
     if not better:
         raise CannotFold(
             found.why_not
