@@ -48,6 +48,7 @@ def main() -> None:
     options.add_argument("--folder", type=Path, help="where traces are (output/agreement); none is run twice")
     options.add_argument("--again", type=Path, metavar="DIR", help="run nothing: judge the traces in DIR")
     options.add_argument("--jit-level", default="", metavar="O1", help="with fused kernels; DIR is of one level")
+    options.add_argument("--tokens", type=int, default=0, metavar="32768", help="of a sequence; DIR is of one length")
     options.add_argument("--run-only", action="store_true", help="judge nothing: --again does that later")
     options.add_argument("--out", type=Path, help="write the table to this page")
     options.add_argument("--row", type=Path, metavar="FILE", help="put a row for this release, level and seed there")
@@ -57,9 +58,9 @@ def main() -> None:
     folder = (given.again or given.folder or Path("output/agreement")).resolve()
     if given.case:
         seed, _, number = given.case.partition(":")
-        asked: Iterable[Case] = [case(int(seed), int(number), given.jit_level)]
+        asked: Iterable[Case] = [case(int(seed), int(number), given.jit_level, given.tokens)]
     else:
-        asked = cases(given.seed, given.cases, given.jit_level)
+        asked = cases(given.seed, given.cases, given.jit_level, given.tokens)
     if given.run_only:
         for one in asked:
             run(one, folder, given.timeout)
@@ -68,6 +69,7 @@ def main() -> None:
     if given.case:
         print("\n".join(told for verdict in judged for told in verdict.details))
     command = f"--seed {given.seed} --cases {given.cases}" + f" --jit-level {given.jit_level}" * bool(given.jit_level)
+    command += f" --tokens {given.tokens}" * bool(given.tokens)
     text = page(judged, command, given.note, kept(given.out) if given.out is not None else ())
     if given.out is not None:
         given.out.write_text(text, encoding="utf-8")

@@ -26,6 +26,7 @@ from swapconf.upstream.facts import Versions
 from swapconf.words.findings import has_errors
 
 PER_SHAPE = 6
+_LENGTHS = ("seq_length", "max_position_embeddings")
 AS_WRITTEN = Settings(apply=dropped.KEYS)  # what mindformers drops counts here, so that it is tried as well
 
 
@@ -81,15 +82,19 @@ def study(asked: Document) -> Study:
     return study_document(asked, Versions.in_use(), os.environ, AS_WRITTEN)
 
 
-def cases(seed: int, count: int, jit_level: str = "") -> Iterator[Case]:
-    yield from (case(seed, number, jit_level) for number in range(count))
+def cases(seed: int, count: int, jit_level: str = "", tokens: int = 0) -> Iterator[Case]:
+    yield from (case(seed, number, jit_level, tokens) for number in range(count))
 
 
-def case(seed: int, number: int, jit_level: str = "") -> Case:
-    """``jit_level``: other than that of the example that the shape is made of."""
+def case(seed: int, number: int, jit_level: str = "", tokens: int = 0) -> Case:
+    """``jit_level``: other than that of the example that the shape is made of; ``tokens``: of a sequence, other than
+    those that are drawn."""
     drawn = _shape(seed, number // PER_SHAPE)
     if jit_level:
         drawn = replace(drawn, settings={**drawn.settings, "context.jit_config.jit_level": jit_level})
+    if tokens:
+        lengths = {key: tokens for key in drawn.settings if key.rpartition(".")[2] in _LENGTHS}
+        drawn = replace(drawn, settings={**drawn.settings, **lengths})
     network = _drawn_from(study(document(drawn)))
     for attempt in range(100):
         rng = Random(f"{seed}/case/{number}/{attempt}")
