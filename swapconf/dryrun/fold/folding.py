@@ -207,14 +207,7 @@ def folds(strategy: Strategy | None, stage: int, found: MicroBatches, num_dense:
     }
     if least < found.count and not found.why_check:
         ways |= {*_all_layers_once(rows, found, least)}
-    is_far = reaches_far(strategy)
-    instead = min((one.cost for one in ways if one.full_run is not None), default=0.0)
-
-    def expected(one: Fold) -> float:
-        gives_way = _GIVES_WAY * instead if is_far and one.is_on_line_of_layers else 0.0
-        return one.expected_cost(reaches_far=is_far) + gives_way
-
-    better = sorted((one for one in ways if one.is_worth_it), key=expected)
+    better = _cheapest_first([one for one in ways if one.is_worth_it], is_far=reaches_far(strategy))
     if not better:
         raise CannotFold(
             found.why_not
@@ -222,6 +215,18 @@ def folds(strategy: Strategy | None, stage: int, found: MicroBatches, num_dense:
             else phrase("too few equal layers follow each other in the stage, and too few micro-batches")
         )
     return tuple(better)
+
+
+def _cheapest_first(ways: Iterable[Fold], *, is_far: bool) -> list[Fold]:
+    """By what each will probably cost."""
+    ways = list(ways)
+    instead = min((one.cost for one in ways if one.full_run is not None), default=0.0)
+
+    def expected(one: Fold) -> float:
+        gives_way = _GIVES_WAY * instead if is_far and one.is_on_line_of_layers else 0.0
+        return one.expected_cost(reaches_far=is_far) + gives_way
+
+    return sorted(ways, key=expected)
 
 
 def reaches_far(strategy: Strategy | None) -> bool:
