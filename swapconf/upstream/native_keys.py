@@ -7,6 +7,7 @@ Source: mindformers 2.0.0 and 2.1.0, pynative/config/config.py, TrainingConfig a
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 
 from swapconf.upstream.versions import reached
 
@@ -57,6 +58,7 @@ def since(section: str) -> Mapping[str, str]:
     return {key: release for release, keys in _KEYS[section].items() for key in keys}
 
 
+@cache
 def known(section: str, version: str) -> tuple[str, ...]:
     """The keys of a release; of a later one than is known, those of the latest."""
     return tuple(key for key, release in since(section).items() if reached(version, release))

@@ -11,9 +11,9 @@ Fails: ``parallelism: {tensor_paralel: 2}``, and with 2.0.0 ``training: {rampup_
 from __future__ import annotations
 
 from collections.abc import Iterator
-from difflib import get_close_matches
 
 from swapconf.config import misplaced
+from swapconf.config.meant import meant
 from swapconf.decide.rules.case import PYNATIVE, Case, finding
 from swapconf.upstream import native_keys
 from swapconf.upstream.versions import reached, same
@@ -52,6 +52,6 @@ def check(case: Case) -> Iterator[Finding]:
 def _remedy(section: str, key: str, used: str) -> str:
     if (first := native_keys.since(section).get(key)) is not None:
         return phrase("it begins with mindformers {version}; leave it out", version=first)
-    if close := get_close_matches(key, native_keys.known(section, used), n=1):
-        return phrase("`{name}` was probably meant", name=close[0])
+    if (close := meant(key, native_keys.known(section, used))) is not None:
+        return phrase("`{name}` was probably meant", name=close)
     return phrase("leave it out")
