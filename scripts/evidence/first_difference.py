@@ -155,8 +155,7 @@ def _maker(name: str, turn: int | None) -> str:
 def asked_of(baseline: Path, file: str, changes: Sequence[str]) -> Asked:
     """What the strategy of a YAML asks of a baseline. Raises ValueError where its graph was not kept or is of other
     kernels."""
-    place = next(iter(trace_folders(baseline)), baseline)
-    study = as_run(study_for_check(of_file(file, changes), os.environ), place, os.environ)
+    study = as_run(study_for_check(of_file(file, changes), os.environ), _rank(baseline), os.environ)
     if study.strategy is None:
         raise ValueError(f"{file}: nothing is decided for this YAML; `swapconf check` says why")
     trace = _read(baseline)
@@ -168,8 +167,12 @@ def asked_of(baseline: Path, file: str, changes: Sequence[str]) -> Asked:
 
 
 def _read(folder: Path) -> Trace:
-    """Of a rank; of several in a folder the first."""
-    return trace_folder.read(next(iter(trace_folders(folder)), folder), rank=0)
+    return trace_folder.read(_rank(folder), rank=0)
+
+
+def _rank(folder: Path) -> Path:
+    """The folder of a rank; of several below it the first."""
+    return next(iter(trace_folders(folder)), folder)
 
 
 # --- in words ---------------------------------------------------------------------------------------------------------

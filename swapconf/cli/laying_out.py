@@ -69,10 +69,12 @@ def laid_out(
     from swapconf.layout.search import Limit, Search
     from swapconf.plan.runs import LEVEL
     from swapconf.report.layout_progress import beforehand, shifting, so_far
+    from swapconf.whatif.question import network_asked
 
     budget, on = asked.in_bytes(), machine.load()  # these before dry runs that would be for nothing
     stop(list(no_dry_run(study, LEVEL, os.environ, runs.register_path or "")))
     own, wish = layout_of(study), wishes(wanted.fix, wanted.vary)
+    network_asked(study)
     settings = RunSettings(
         fold=runs.fold,
         composes=wanted.composes,

@@ -124,8 +124,12 @@ def command(
         go_on(study)
         runs = plan_pynative.with_load(runs, expert_load, study, baseline)
         if study.config.dialect is Dialect.PYNATIVE:
-            refused = {"--stages": stages, "--frontier": frontier, "--html": html is not None}
-            refused["--measured"] = machine.measured is not None
+            refused = {
+                "--stages": stages,
+                "--frontier": frontier,
+                "--html": html is not None,
+                "--measured": machine.measured is not None,
+            }
             native = plan_pynative.make(
                 study, changes, asked, runs, baseline, machine, confirm=confirm, refused=refused
             )

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from swapconf.study.study import Study
 
 _REASONS = {
+    "--stages": mark("{option} is not there in PyNative mode: layers by stage are not compared there"),
     "--frontier": mark("{option} is not there in PyNative mode yet; plan for several budgets"),
     "--html": mark("{option} is not there in PyNative mode yet; plan for several budgets"),
     "--measured": mark("{option} is not there in PyNative mode: a profile of it is not matched with a trace"),

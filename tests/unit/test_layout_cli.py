@@ -247,3 +247,15 @@ def test_a_plan_says_why_it_cannot_decide_stages(config: Path, more: tuple[str, 
     result = CliRunner().invoke(main, ["plan", str(config), "--budget", ROOMY, "--stages", *more])
     assert result.exit_code == 2
     assert told in result.output
+
+
+def test_a_yaml_for_which_nothing_is_predicted_is_refused_before_dry_runs(
+    config: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As `plan` does."""
+    runs = Recorded()
+    monkeypatch.setattr(laying_out, "reports", runs)
+    result = layout(config, "--set", "context.memory_optimize_level=O1", "--set", "swap_config.swap=False")
+    assert result.exit_code == 2
+    assert "with memory_optimize_level O1 MindSpore plans the memory ahead" in result.output
+    assert runs.asked == []

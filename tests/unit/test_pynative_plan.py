@@ -210,7 +210,7 @@ def test_a_plan_of_graph_mode_is_not_written_into_it() -> None:
         write(PLAIN, parse(PLAIN, "train.yaml"), graph, "x")
 
 
-@pytest.mark.parametrize("option", [("--frontier",), ("--html", "page.html"), ("--measured", ".")])
+@pytest.mark.parametrize("option", [("--stages",), ("--frontier",), ("--html", "page.html"), ("--measured", ".")])
 def test_what_is_not_there_in_pynative_mode_is_told(tmp_path: Path, option: tuple[str, ...]) -> None:
     result, _ = asked(tmp_path, PLAIN, "64MB", *option)
     assert result.exit_code == 2

@@ -13,7 +13,7 @@ smallest run, of a layer or two of each kind, so that only one run has all layer
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
@@ -30,9 +30,8 @@ SMALLEST_PIPELINED, STRIDE_PIPELINED = 2, 1
 _STARTING, _MICRO_BATCH, _GROWTH = 5.0, 0.5, 1.45
 _WORTH = 0.8  # of the cost of the whole: what a single run may take, which leaves the files of another model
 _UNCOUNTED = 8  # layers of a stage, where they are not told apart
-_GIVES_WAY = (
-    0.5  # of folds with few layers that a far prefetch bends: to a run with all of them (two of two that were met)
-)
+# how often a fold with few layers that a far prefetch bends gives way to a run with all of them (two of two were met)
+_GIVES_WAY = 0.5
 _FAR = 32  # a quarter of the launches of a layer, from which on a prefetch is said to reach over several
 
 
@@ -205,9 +204,9 @@ def folds(strategy: Strategy | None, stage: int, found: MicroBatches, num_dense:
         for left in _choices(rows, smallest, every)
         for count in (least, found.count)
     }
-    if least < found.count and not found.why_check:
-        ways |= {*_all_layers_once(rows, found, least)}
-    better = _cheapest_first([one for one in ways if one.is_worth_it], is_far=reaches_far(strategy))
+    once = _all_layers_once(rows, found, least) if least < found.count and not found.why_check else None
+    worth = [one for one in (*ways, once) if one is not None and one.is_worth_it]
+    better = _cheapest_first(worth, is_far=reaches_far(strategy))
     if not better:
         raise CannotFold(
             found.why_not
@@ -217,9 +216,8 @@ def folds(strategy: Strategy | None, stage: int, found: MicroBatches, num_dense:
     return tuple(better)
 
 
-def _cheapest_first(ways: Iterable[Fold], *, is_far: bool) -> list[Fold]:
+def _cheapest_first(ways: Sequence[Fold], *, is_far: bool) -> list[Fold]:
     """By what each will probably cost."""
-    ways = list(ways)
     instead = min((one.cost for one in ways if one.full_run is not None), default=0.0)
 
     def expected(one: Fold) -> float:
@@ -336,23 +334,24 @@ def _fold(
     return Fold(rows=rows, whole=whole, small=small, steps=tuple(steps), why_check=why)
 
 
-def _all_layers_once(rows: tuple[LayerRow, ...], found: MicroBatches, least: int) -> Iterator[Fold]:
-    """The smallest run has two layers of the first row of each kind, and no other."""
-    if not any(row.own for row in rows):
-        return
-    few = tuple(
-        row.stays if row.stays is not None else 0 if row.twin is not None else min(row.length, SMALLEST_PIPELINED)
-        for row in rows
+def _all_layers_once(rows: tuple[LayerRow, ...], found: MicroBatches, least: int) -> Fold | None:
+    """The smallest run has two layers of the first row of each kind, and no other; None where that is all."""
+
+    def few(row: LayerRow) -> int:
+        if row.stays is not None:
+            return row.stays
+        return min(row.length, SMALLEST_PIPELINED) if row.twin is None else 0
+
+    small = Size(tuple(map(few, rows)), least)
+    most = replace(small, layers=tuple(row.length if row.own else few(row) for row in rows))
+    if small == most:
+        return None
+    return Fold(
+        rows=rows,
+        whole=Size(tuple(row.length for row in rows), found.count),
+        small=small,
+        steps=(most, replace(small, micro_batches=least + found.stride)),
     )
-    most = tuple(row.length if row.own else left for row, left in zip(rows, few, strict=True))
-    if few != most:
-        small = Size(few, least)
-        yield Fold(
-            rows=rows,
-            whole=Size(tuple(row.length for row in rows), found.count),
-            small=small,
-            steps=(Size(most, least), replace(small, micro_batches=least + found.stride)),
-        )
 
 
 def _beyond(size: int, start: int, one: int, whole: int) -> int:
