@@ -10,6 +10,7 @@ from swapconf.dryrun.growing.reason import CannotGrow
 from swapconf.dryrun.growing.same_layers import same_layers
 from swapconf.dryrun.growing.shuffles import reach, shuffled
 from swapconf.dryrun.growing.unrolled import NONE, Unrolled
+from swapconf.trace.columns import Flags
 
 LAYER = "abcdefghijklmnop"
 
@@ -112,6 +113,10 @@ def test_what_tells_no_layer_stays_in_the_middle() -> None:
     assert same_layers((Period(0, 24, 8, 8),), [-1] * 24) == (Period(0, 24, 8, 8),)
 
 
+def none(count: int) -> Flags:
+    return np.zeros(count, dtype=np.bool_)
+
+
 def unrolled() -> Unrolled:
     """A forward pass of three periods, the loss, a backward pass of three, and the optimizer's of three."""
     return Unrolled(
@@ -131,14 +136,14 @@ def test_copies_count_upwards_in_the_forward_pass_and_downwards_in_the_backward_
 
 def test_a_launch_finds_the_copy_of_its_own_layer_in_another_pass() -> None:
     step = unrolled()
-    found = step.seen(ints(5, 5, 5), ints(0, 1, 2), ints(18, 18, 18), np.zeros(3, dtype=np.bool_))
+    found = step.seen(ints(5, 5, 5), ints(0, 1, 2), ints(18, 18, 18), none(3), none(3))
     assert step.source[found].tolist() == [18, 18, 18]
     assert step.copy[found].tolist() == [2, 1, 0]
 
 
 def test_what_is_shared_is_found_where_it_is() -> None:
     step = unrolled()
-    found = step.seen(ints(5, 5), ints(0, 2), ints(2, 2), np.array([True, False]))
+    found = step.seen(ints(5, 5), ints(0, 2), ints(2, 2), np.array([True, False]), none(2))
     assert found[0] == step.natural[2]
     assert found[1] != found[0]
 
@@ -146,7 +151,7 @@ def test_what_is_shared_is_found_where_it_is() -> None:
 def test_what_stands_between_forward_and_backward_belongs_to_the_last_layers() -> None:
     step = unrolled()
     assert step.side[13] == step.more
-    (found,) = step.seen(ints(13), ints(NONE), ints(8), np.zeros(1, dtype=np.bool_))
+    (found,) = step.seen(ints(13), ints(NONE), ints(8), none(1), none(1))
     assert (step.source[found], step.copy[found]) == (8, 2)
 
 
@@ -161,3 +166,20 @@ def test_every_place_of_the_new_step_is_made_from_one_of_the_old_one() -> None:
     step = unrolled()
     assert len(step.source) == 40 + 3 * 2 * 4
     assert (step.source[step.natural] == np.arange(40)).all()
+
+
+def test_a_release_more_than_a_period_behind_follows_its_own_layer() -> None:
+    """Of two blocks born before what is copied and released behind it: the twin of one is released a period later, that
+    of the other at the same place."""
+    step = unrolled()
+    place, other = ints(4, 4), ints(9, 9)
+    follows = step.follows(place, other, ints(13, 9))
+    assert follows.tolist() == [True, False]
+    found = step.seen(place, ints(NONE, NONE), other, none(2), follows)
+    assert found.tolist() == [9, step.natural[9]]
+
+
+def test_what_follows_a_twin_of_the_backward_pass_goes_the_other_way() -> None:
+    step = unrolled()
+    assert step.follows(ints(2, 2), ints(23, 23), ints(19, 27)).tolist() == [True, False]
+    assert step.follows(ints(2), ints(23), ints(NONE)).tolist() == [False]

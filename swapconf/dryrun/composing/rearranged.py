@@ -109,6 +109,7 @@ def _released(born: Born, places: Counterparts, launched: Launched, reads: Used)
         place=np.concatenate([born.place, np.full(len(early), START)]),
         freed=np.concatenate([np.where(freed >= 0, born.place, NONE), np.full(len(early), NONE)]),
         freed_rank=np.concatenate([np.where(freed >= 0, born_rank, NONE), np.where(last >= 0, last_rank, NONE)]),
+        turn=np.concatenate([np.zeros(len(born.row), dtype=np.int64), early[:, 0]]),
         node={},
     )
     read = kept_for_readers(nobody, launched, reads, steps)

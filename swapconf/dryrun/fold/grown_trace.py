@@ -192,15 +192,18 @@ def _grown(
 def _of_fewer(
     order: RankOrder, plan: Fold, sources: Sequence[GrownFrom], further: Callable[[Size], GrownFrom | None], tries: int
 ) -> _Whole | CannotGrow:
-    """Of runs with fewer layers, from the smallest on; else the first reason why not."""
+    """Of runs with fewer layers, from the smallest on; else the first reason why not. Where there is a third run, from
+    that and the one before it: a far prefetch waits otherwise beside the layers that are unlike the others, and larger
+    runs have more layers beside none of them."""
     rows, small = plan.folded_rows, sources[0]
     strides = {row: max(step.layers[row] for step in plan.steps) - small.size.layers[row] for row in rows}
     known = {one.size: one for one in sources}
     why: CannotGrow | None = None
-    for number in range(tries):
+    sizes = [replace(small.size, layers=_longer(small.size.layers, strides, number)) for number in range(tries + 1)]
+    first = 1 if len(rows) == 1 and tries > 1 and {*sizes[1:3]} <= known.keys() else 0
+    for start in sizes[first:tries]:
         runs = _Runs(order=order, plan=plan, strides=strides, known=known, further=further)
         try:
-            start = replace(small.size, layers=_longer(small.size.layers, strides, number))
             return _Whole(runs.with_all(rows, start), tuple(runs.used.values()), runs.no_graph)
         except CannotGrow as reason:
             why = why or reason

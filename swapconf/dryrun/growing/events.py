@@ -41,7 +41,7 @@ def events(steps: Steps, blocks: Instances, launched: Launched) -> Events:
     born = steps.born[blocks.row]
     early = blocks.place == START
     ends = np.flatnonzero(blocks.freed_rank >= 0)
-    source, copy = steps.trace.blocks, np.where(early, blocks.copy, 0)
+    source, copy = steps.trace.blocks, np.where(early & steps.made_by_task[blocks.row], blocks.copy, 0)
     event = np.array([task.event for task in steps.trace.tasks], dtype=np.int64)
     counts = len(blocks.row), len(launched.task), len(ends)
     place = np.concatenate([blocks.place, launched.place, blocks.freed[ends]])
@@ -49,7 +49,8 @@ def events(steps: Steps, blocks: Instances, launched: Launched) -> Events:
     number = np.concatenate([copy, np.where(launched.place == START, launched.copy, 0), np.zeros(counts[2], np.int64)])
     kind = np.repeat([_BIRTH, _LAUNCH, _RELEASE], counts)
     kind[: counts[0]][early & (source.start[blocks.row] > event[born])] = _LATE_BIRTH
-    when = np.concatenate([source.start[blocks.row], event[launched.task], source.end[blocks.row[ends]]])
+    birth = np.where(early, blocks.turn, source.start[blocks.row])
+    when = np.concatenate([birth, event[launched.task], source.end[blocks.row[ends]]])
     last = np.concatenate([blocks.copy, launched.copy, blocks.copy[ends]])
     order = np.lexsort((last, when, kind, number, rank, place))
     time = np.empty(len(order), dtype=np.int64)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from swapconf.dryrun.growing.beside import in_order
 from swapconf.dryrun.growing.layers import Numbering, layer_in, with_layer
 from swapconf.dryrun.growing.reason import CannotGrow
 from swapconf.dryrun.growing.steps import START, Steps
@@ -35,6 +36,7 @@ class Instances:
         copy: Which copy it is, NONE where there is one.
         place: Where it is born, in all steps of the whole model.
         freed, freed_rank: Behind which task, NONE for never.
+        turn: Of what is there before the steps, in which order; zeros for the others.
         node: By instance, where it is new.
     """
 
@@ -43,6 +45,7 @@ class Instances:
     place: Ints
     freed: Ints
     freed_rank: Ints
+    turn: Ints
     node: Mapping[int, str]
 
 
@@ -64,8 +67,9 @@ def releases(steps: Steps, unrolled: Unrolled, row: Ints, copy: Ints) -> tuple[I
     place = np.where(freed >= 0, steps.place[np.maximum(freed, 0)], NONE)
     step, other = np.divmod(np.maximum(place, 0), steps.length)
     born = steps.birthplace[row] % steps.length
-    shared = place == _place_of_twin(steps, unrolled, row)
-    found = unrolled.seen(born, copy, other, shared) + step * len(unrolled.source)
+    of_twin = _place_of_twin(steps, unrolled, row)
+    follows = unrolled.follows(born, other, np.where(of_twin >= 0, of_twin - step * steps.length, NONE))
+    found = unrolled.seen(born, copy, other, place == of_twin, follows) + step * len(unrolled.source)
     return np.where(place >= 0, found, NONE), np.where(place >= 0, steps.rank[np.maximum(freed, 0)], NONE)
 
 
@@ -83,6 +87,7 @@ def instances(steps: Steps, unrolled: Unrolled, beginning: Beginning, born: tupl
         place=np.concatenate([place, np.full(len(early), START)]),
         copy=np.concatenate([copy, np.array(beginning.copy, dtype=np.int64)]),
         node=beginning.node,
+        turn=np.concatenate([np.zeros(len(row), dtype=np.int64), beginning.turns()]),
         freed=np.concatenate([freed, never]),
         freed_rank=np.concatenate([rank, np.where(last >= 0, steps.rank[np.maximum(last, 0)], NONE)]),
     )
@@ -108,7 +113,7 @@ class Beginning:
         self._steps, self._numbering, self._more, self._base = steps, numbering, more, base
         blocks = steps.trace.blocks
         self.rows = np.flatnonzero(steps.birthplace == START)
-        self._nodes = {int(row): blocks.nodes[blocks.node[row]] for row in self.rows.tolist()}
+        self._nodes: dict[int, str] = {int(row): blocks.nodes[blocks.node[row]] for row in self.rows.tolist()}
         self._layers = {row: layer_in(node) for row, node in self._nodes.items()}
         self.row: list[int] = self.rows.tolist()
         self.copy: list[int] = [NONE] * len(self.rows)
@@ -170,6 +175,15 @@ class Beginning:
             self._left[size] -= 1
             self._constants[row, turn] = self._new(row, turn)
         return self._constants[row, turn]
+
+    def turns(self) -> Ints:
+        """[of it] in which order they are made: the parameters of a layer beside those of the layers next to it."""
+        layers = [layer_in(name) for name in map(self._name, range(len(self.row)))]
+        kinds = [with_layer(name, 0) for name in map(self._name, range(len(self.row)))]
+        return in_order(self.row, self.copy, layers, kinds, len(self.rows))
+
+    def _name(self, index: int) -> str:
+        return self.node.get(self._base + index, self._nodes[self.row[index]])
 
     def fill(self) -> None:
         """Constants that nothing was found to refer to, but that are there."""

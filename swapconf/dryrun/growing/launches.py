@@ -81,9 +81,17 @@ class _Links:
         named = np.diff(borders)[source]
         owner = np.repeat(np.arange(len(source)), named)
         self._borders = offsets(named)
-        other = np.array(others, dtype=np.int64)[ranges(borders[source], named)]
+        known, index = np.array(others, dtype=np.int64), ranges(borders[source], named)
+        other, place = known[index], source[owner]
+        twin = np.maximum(unrolled.twin[place], 0)
+        beside = borders[twin] + index - borders[place]
+        of_twin = np.where(beside < borders[twin + 1], known[np.minimum(beside, len(known) - 1)], NONE)
         there = unrolled.seen(
-            source[owner], unrolled.copy[owner], np.maximum(other, 0), np.zeros(len(owner), dtype=np.bool_)
+            place,
+            unrolled.copy[owner],
+            np.maximum(other, 0),
+            np.zeros(len(owner), dtype=np.bool_),
+            unrolled.follows(place, np.maximum(other, 0), of_twin),
         )
         self._places = np.where(other < 0, NONE, there).tolist()
         self._unrolled, self._copy = unrolled, unrolled.copy.tolist()

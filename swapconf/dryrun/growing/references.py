@@ -30,11 +30,13 @@ class References:
         row: The block.
         borders: [tasks + 1] where each begins.
         shared: The twin of the task refers to the same.
+        of_twin: What its twin refers to, NONE where it has none.
     """
 
     row: Ints
     borders: Ints
     shared: Flags
+    of_twin: Ints
 
 
 def references(steps: Steps, unrolled: Unrolled, ids: Sequence[tuple[int, ...]]) -> References:
@@ -46,8 +48,8 @@ def references(steps: Steps, unrolled: Unrolled, ids: Sequence[tuple[int, ...]])
     twin = twins(steps, unrolled.twin)[owner]
     other = borders[np.maximum(twin, 0)] + np.arange(len(row)) - borders[owner]
     inside = (twin >= 0) & (other < borders[np.maximum(twin, 0) + 1])
-    shared = inside & (row[np.where(inside, other, 0)] == row)
-    return References(row=row, borders=borders, shared=shared)
+    of_twin = np.where(inside, row[np.where(inside, other, 0)] if len(row) else 0, NONE)
+    return References(row=row, borders=borders, shared=of_twin == row, of_twin=of_twin)
 
 
 def twins(steps: Steps, twin_of: Ints) -> Ints:
@@ -104,13 +106,15 @@ class Resolver:
         counts = np.diff(references.borders)[task]
         owner = np.repeat(np.arange(len(task)), counts)
         index = ranges(references.borders[task], counts)
-        row, shared = references.row[index], references.shared[index]
+        row, shared, of_twin = references.row[index], references.shared[index], references.of_twin[index]
         place, of_copy = self.steps.place[task][owner] % self.steps.length, copy[owner]
         in_step = self.steps.place[task][owner] >= 0
         turn = np.where(in_step, self.unrolled.turn(place, of_copy), NONE)
         result = np.empty(len(row), dtype=np.int64)
         early = self.steps.birthplace[row] == START
-        result[~early] = self._born_in_steps(place[~early], of_copy[~early], row[~early], shared[~early])
+        result[~early] = self._born_in_steps(
+            place[~early], of_copy[~early], row[~early], shared[~early], of_twin[~early]
+        )
         result[early] = self._from_start(row[early], np.where(shared, NONE, turn)[early], of_copy[early])
         borders = offsets(counts)
         outside = np.unique(owner[(turn < 0) & in_step & self._is_copied(row)])
@@ -121,10 +125,12 @@ class Resolver:
             [task for task in outside.tolist() if self._is_sum(row[borders[task] : borders[task + 1]])],
         )
 
-    def _born_in_steps(self, place: Ints, copy: Ints, row: Ints, shared: Flags) -> Ints:
+    def _born_in_steps(self, place: Ints, copy: Ints, row: Ints, shared: Flags, of_twin: Ints) -> Ints:
         steps, unrolled = self.steps, self.unrolled
         step, other = np.divmod(steps.birthplace[row], steps.length)
-        source, number = self._made(unrolled.seen(place, copy, other, shared))
+        made = np.where(of_twin >= 0, steps.birthplace[of_twin] - step * steps.length, NONE)
+        follows = unrolled.follows(place, other, made)
+        source, number = self._made(unrolled.seen(place, copy, other, shared, follows))
         twin = steps.first_born[step * steps.length + source] + steps.rank_of_birth[row]
         if (twin >= steps.first_born[step * steps.length + source + 1]).any():
             raise CannotGrow(phrase("the layers do not make equally many tensors"))

@@ -145,12 +145,24 @@ class Unrolled:
         places = np.arange(self.length)
         return np.where(self.period >= 0, self.at(places, np.full(self.length, turn)), self.natural)
 
-    def seen(self, place: Ints, copy: Ints, other: Ints, shared: Flags) -> Ints:
+    def follows(self, place: Ints, other: Ints, of_twin: Ints) -> Flags:
+        """Whether the twin of ``place`` refers to what stands just one period away from ``other``, as it does itself.
+        ``of_twin``: what it refers to, below zero for nothing."""
+        if not self.periods:
+            return np.zeros(len(place), dtype=np.bool_)
+        twin, upwards, period = self.twin[place], np.array(self.upwards), self.period[other]
+        away = np.array([item.length for item in self.periods])[period] * np.sign(twin - place)
+        away = np.where(upwards[self.period[place]] == upwards[period], away, -away)
+        return np.asarray((twin >= 0) & (of_twin >= 0) & (period >= 0) & (of_twin - other == away))
+
+    def seen(self, place: Ints, copy: Ints, other: Ints, shared: Flags, follows: Flags) -> Ints:
         """Where in the new step the place ``other`` stands for a launch made from ``place`` as ``copy``. ``shared``:
-        the same for every layer."""
+        the same for every layer. ``follows``: another one for each layer, where neither is copied, too: a release more
+        than a period behind."""
         if not self.periods:
             return other
         turn = self.turn(place, copy)
         turn = np.where(turn < 0, self.side[place], turn)
-        moves = (self.period[other] >= 0) & (turn >= 0) & ~shared & ((copy >= 0) | self.is_copied[other])
+        told = (copy >= 0) | self.is_copied[other] | follows
+        moves = (self.period[other] >= 0) & (turn >= 0) & ~shared & told
         return np.where(moves, self.at(other, np.maximum(turn, 0)), self.natural[other])
