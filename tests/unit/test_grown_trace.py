@@ -151,7 +151,7 @@ def test_the_record_tells_from_what_the_trace_was_grown(kept: Path) -> None:
     found = run_record.report(kept)
     assert run_record.grown(found) == "grown from dry runs of 4 and 6 layers"
     assert str(run_record.origin(found)).endswith(
-        "(fragments are those of a trace grown from them), grown from dry runs of 4 and 6 layers"
+        "(fragments are those of a grown trace), grown from dry runs of 4 and 6 layers"
     )
     assert run_record.read(kept)["grown"] == {
         "layers": [4, 6],
@@ -197,7 +197,7 @@ def test_where_no_trace_can_be_grown_one_with_all_layers_is_made_if_these_are_no
     trace, truth = trace_folder.read(tmp_path / "rank_0", 0), toy(16, facts["micro_batches"])
     assert [kernel.name for kernel in trace.kernels] == [kernel.name for kernel in truth.kernels]
     assert trace.used_peak_bytes == truth.used_peak_bytes
-    assert "(fragments are those of a trace" in report.fold_note
+    assert "(fragments are those of a grown trace)" in report.fold_note
 
 
 def test_where_the_smallest_runs_do_not_show_what_repeats_itself_larger_ones_are_made(
@@ -207,6 +207,19 @@ def test_where_the_smallest_runs_do_not_show_what_repeats_itself_larger_ones_are
     report = dry_run(order(tmp_path))
     assert report.grown == "grown from dry runs of 6 and 8 layers"
     assert trace_folder.read(tmp_path / "rank_0", 0).used_peak_bytes == toy(16, 2).used_peak_bytes
+
+
+def test_a_trace_is_grown_from_the_third_run_that_a_far_prefetch_asks_for(spoiled: list[int], tmp_path: Path) -> None:
+    far = {
+        "swap_config.swap": True,
+        "swap_config.layer_swap": [{"layers": [*range(16)], "backward_prefetch": 100}],
+    }
+    report = dry_run(order(tmp_path, far))
+    assert "confirmed with 8 layers because a prefetch reaches over several layers" in report.fold_note
+    assert report.grown == "grown from dry runs of 6 and 8 layers"
+    trace, truth = trace_folder.read(tmp_path / "rank_0", 0), toy(16, 2)
+    assert trace.used_peak_bytes == truth.used_peak_bytes
+    assert trace.with_fragments_peak_bytes == report.with_fragments_peak_bytes
 
 
 def test_without_keep_no_run_is_made_for_a_trace_alone(spoiled: list[int], tmp_path: Path) -> None:
@@ -224,7 +237,7 @@ def test_fragments_of_a_folded_run_are_those_of_the_grown_trace_and_say_so(
     dry_run(asked)
     trace = trace_folder.read(tmp_path / "rank_0", 0)
     assert report.with_fragments_peak_bytes == trace.with_fragments_peak_bytes
-    assert "(fragments are those of a trace grown from them)" in report.fold_note
+    assert "(fragments are those of a grown trace)" in report.fold_note
 
 
 @pytest.mark.parametrize("recomputed", [16, 20])

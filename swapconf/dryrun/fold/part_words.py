@@ -61,7 +61,7 @@ def basis(plan: Fold, *, is_replayed: bool = False) -> str:
         )
     told = joined(", ", parts)
     if is_replayed:
-        return phrase("extrapolated from {parts} (fragments are those of a trace grown from them)", parts=told)
+        return phrase("extrapolated from {parts} (fragments are those of a grown trace)", parts=told)
     return phrase("extrapolated from {parts} (fragments are estimated)", parts=told)
 
 
