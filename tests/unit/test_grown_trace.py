@@ -210,10 +210,7 @@ def test_where_the_smallest_runs_do_not_show_what_repeats_itself_larger_ones_are
 
 
 def test_a_trace_is_grown_from_the_third_run_that_a_far_prefetch_asks_for(spoiled: list[int], tmp_path: Path) -> None:
-    far = {
-        "swap_config.swap": True,
-        "swap_config.layer_swap": [{"layers": [*range(16)], "backward_prefetch": 100}],
-    }
+    far = {"swap_config.swap": True, "swap_config.layer_swap": [{"layers": [*range(16)], "backward_prefetch": 100}]}
     report = dry_run(order(tmp_path, far))
     assert "confirmed with 8 layers because a prefetch reaches over several layers" in report.fold_note
     assert report.grown == "grown from dry runs of 6 and 8 layers"

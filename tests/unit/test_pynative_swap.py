@@ -13,7 +13,7 @@ from swapconf.trace.marks import Mark, Moment
 from swapconf.trace.trace import Block, Task, Tensor, Trace
 from swapconf.whatif.pynative.intervals import steps
 from swapconf.whatif.pynative.layout import Layout
-from swapconf.whatif.pynative.swap import end_of_moved, hold_gradient
+from swapconf.whatif.pynative.swap import end_of_moved, hold_gradient, moved_rows
 
 VALUES, INDICES, PICKED, MASK = 11, 12, 15, 7
 MOMENTS = (
@@ -78,6 +78,23 @@ def test_indices_that_no_gradient_reaches_stay_once_they_are_back(
         task(45, "GatherDGradV2", (INDICES, PICKED)),
     )
     assert end_of(trace, INDICES) == (NEVER if stays else 50)
+
+
+def test_indices_that_go_with_their_operator_move_and_are_there_until_the_layer_is_through() -> None:
+    """Those of the load that an auxiliary loss counts: nothing of the backward pass hangs on them, and yet the operator
+    that saved them handed them to the hooks."""
+    counts = 16
+    trace = made(
+        [block(VALUES, 13), block(INDICES, 18, 14), block(counts, 17, 16)],
+        task(10, "TopkExt", (), (VALUES, "Float32"), (INDICES, "Int64")),
+        task(14, "HistcExt", (INDICES,), (counts, "Float32")),
+    )
+    (step,) = steps(trace.marks)
+    layer = step.layer(0)
+    assert layer is not None
+    layout = Layout(trace)
+    assert [layout.start[row] for row in moved_rows(layout, step, layer)] == [INDICES]
+    assert end_of(trace, INDICES) == layer.through
 
 
 @pytest.mark.parametrize(("leads_to_it", "stays"), [(True, True), (False, False)])

@@ -68,8 +68,13 @@ def hold_gradient(layout: Layout, changes: Changes, step: Step, cell: Interval) 
 
 def end_of_moved(layout: Layout, row: int, step: Step, part: Interval) -> int:
     """What was saved for an operator that gets no gradient is never asked for. MindSpore 2.10.0 keeps what hooks handed
-    over for it where the operator saved its own output, as a top-k does its indices: it comes back and stays."""
+    over for it where the operator saved its own output, as a top-k does its indices: it comes back and stays. Where the
+    operator itself goes in the forward pass, only the swap has it, up to the end of the layer's backward pass (measured
+    with mindformers 2.1.0: the indices of which an auxiliary loss counts the load, on two ranks that share tensors)."""
     assert part.turn is not None
+    assert part.through is not None
+    if not layout.is_saved(row, step) and not layout.dispatches.has(int(layout.start[row]), part):
+        return part.through
     return NEVER if layout.is_never_let_go(row, part.turn, step.end) else int(layout.end[row])
 
 
@@ -92,7 +97,7 @@ def _is_moved(layout: Layout, row: int, step: Step, part: Interval) -> bool:
     if birth in layout.masks or layout.is_whole_parameter(row, step):  # parameters never move
         return False
     if not layout.is_saved(row, step):
-        return layout.dispatches.has(birth, part) and layout.is_never_let_go(row, part.turn, step.end)
+        return birth > part.start and layout.is_never_let_go(row, part.turn, step.end)
     if birth > part.start:
         return not layout.is_used(row, part.end, step.backward) or layout.is_used(row, part.turn, part.through)
     return (
