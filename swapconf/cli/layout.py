@@ -186,8 +186,19 @@ def searched(
         _print(laid, study, wanted, machine, asked.slower_link)
         written.print_difference(file, laid)
     if show.write:
-        written.write(file, laid)
+        written.write(file, laid, _kept(laid, changes))
     return _code(laid)
+
+
+def _kept(laid: Laid, changes: tuple[str, ...]) -> list[str]:
+    """The changes that still hold in the best layout: the others are of what it decides."""
+    from swapconf.config import overrides
+
+    best = laid.ranking.best
+    if best is None:
+        return []
+    document = laid.world.candidates[best.layout].study.document
+    return [change for change in changes if not overrides.unsaid(document, (change,))]
 
 
 def _print(laid: Laid, study: Study, wanted: LayoutOptions, machine: MachineOptions, slower_link: float) -> None:

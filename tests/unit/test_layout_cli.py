@@ -116,6 +116,13 @@ def test_the_best_is_written_with_its_strategy_and_check_finds_no_error_in_it(co
     assert after != before
 
 
+def test_what_was_set_and_is_not_in_the_yaml_is_told_when_it_is_written(config: Path) -> None:
+    """Not what the layout decides: the layout that was found is in the YAML, whatever was set."""
+    told = layout(config, "--write", "--set", "seed=7", "--set", "parallel_config.data_parallel=2", cards=16).stderr
+    (line,) = [line for line in told.splitlines() if "the plan holds with what --set" in line]
+    assert line.endswith("write that into it, too: seed=7")
+
+
 def test_the_difference_alone_is_printed_when_asked_for(config: Path) -> None:
     result = layout(config, "--diff", "--vary", "enable_parallel_optimizer=True", cards=16)
     lines = [line for line in result.stdout.splitlines() if line.startswith(("+", "-"))]
