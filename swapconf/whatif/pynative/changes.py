@@ -44,9 +44,10 @@ class Replay:
 
 @dataclass(slots=True)
 class Changes:
-    """``end``: int64 [n], in ticks, of each device block; NEVER stays."""
+    """``end``: int64 [n], in ticks, of each device block; NEVER stays. ``lost``: rows that nobody lets go of any more."""
 
     end: NDArray[np.int64]
+    lost: list[int] = field(default_factory=list)
     again: list[Again] = field(default_factory=list)
     moves: list[Move] = field(default_factory=list)
     kernels: dict[int, int] = field(default_factory=dict)

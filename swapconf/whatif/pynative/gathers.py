@@ -9,6 +9,8 @@ asks for it. Source: hyper_parallel of 2026 (MindSpore), core/fully_shard and co
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 from swapconf.memory.marked_lifetimes import GATHERING
@@ -17,16 +19,21 @@ from swapconf.trace.work import COMMUNICATING
 
 _WHOLE = "Reshape"  # what a gathered parameter itself is
 _COPYING = "InplaceCopy"  # of a parameter that only one rank has: it is copied as others are gathered
+_JOINING = "Concat"  # of shards that are no rows
 
 
 class Gathers:
-    """``births``: of gathered blocks."""
+    """``births``: of gathered blocks; ``parameters``: of those that they were gathered from."""
 
     def __init__(self, trace: Trace) -> None:
         begins = int(trace.passes.steps[0]) if len(trace.passes.steps) else 0
         self._parameter: dict[int, int] = {}
         self._times: dict[int, list[int]] = {}  # by parameter, births in their order
+        joined: set[int] = set()
         for task in trace.tasks:
+            if task.primitive == _JOINING and len({*task.inputs}) == 1 and task.inputs[0] in self._parameter:
+                joined.add(task.inputs[0])
+                self._join(task.inputs[0], task.outputs[0])
             shards = [block for block in task.inputs if block < begins and block not in task.outputs]
             if task.primitive.startswith((GATHERING, _COPYING)) and shards:
                 for block in (block for block in task.outputs if block >= begins):
@@ -37,9 +44,18 @@ class Gathers:
             for task in trace.tasks
             if not task.primitive.startswith((_WHOLE, _COPYING, *COMMUNICATING))
             for block in task.outputs
-            if block in self._parameter and block in task.inputs
+            if block in self._parameter and block in task.inputs and block not in joined
         ]
         self._views = np.array(found, dtype=np.int64).reshape(-1, 2)
+
+    def _join(self, gathered: int, whole: int) -> None:
+        parameter = self._parameter[whole] = self._parameter[gathered]
+        times = self._times[parameter]
+        times[times.index(gathered)] = whole
+
+    @cached_property
+    def parameters(self) -> frozenset[int]:
+        return frozenset(self._times)
 
     @property
     def births(self) -> frozenset[int]:

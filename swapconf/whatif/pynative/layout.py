@@ -20,6 +20,7 @@ from swapconf.whatif.pynative.gathers import Gathers
 from swapconf.whatif.pynative.intervals import Interval, Step
 
 POOL_BYTES = 1024  # no block is as much larger than its tensor
+_SCATTERING = "InplaceScatterSrc"  # the gradient of a top-k
 _SORTING = ("ArgSort",)  # a sort whose values nobody gets
 _EXCHANGING = "InnerComm"  # mindspore.ops.communication, which layers call, and their gradients
 _OF_SHARDS = (GATHERING, "DistCommReduceScatter")  # mint.distributed, which fully_shard takes
@@ -73,6 +74,7 @@ class Layout:
         self._orders = _made_by(trace, _SORTING)
         self._outputs = {task.event: task.outputs for task in trace.tasks if task.outputs}
         self._picking = _picking(trace)
+        self._scattered = _scattered(trace)
         self._picked_with = _picked_with(trace)
         self.masks = _masks(trace)
         self.gathers, self.dispatches = Gathers(trace), Dispatches(trace, steps)
@@ -135,13 +137,14 @@ class Layout:
 
     def gets_no_gradient(self, row: int, turn: int, end: int) -> bool:
         """Whether it only picks, as indices and masks do, for operators that no gradient reaches: the backward pass
-        does not read it, or its operator's values are not used. ``turn``, ``end``: of that backward pass."""
+        does not read it, or its operator's values are not used and what scatters their gradient does not read it, as it
+        does with zeros where the indices lead to something that has one. ``turn``, ``end``: of that backward pass."""
         if int(self.start[row]) not in self._picking:
             return False
         if not self.is_used(row, turn, end) or int(self.start[row]) in self._orders:
             return True
         first = self._first_output.get(int(self.start[row]))
-        if first is None:
+        if first is None or any(turn < event <= end for event in self._scattered.get(int(self.start[row]), ())):
             return False
         other = self.row(first)
         return other is not None and len(self._users[other]) == 0
@@ -165,10 +168,14 @@ class Layout:
         picked = self._picked_with.get(birth, frozenset())
         rows = np.searchsorted(self.start, sorted(picked)).tolist()
         return (
-            birth in self._first_output
+            self.is_saved_by_its_own(birth)
             or birth in self._orders
             or any(self.gets_no_gradient(one, turn, end) for one in rows)
         )
+
+    def is_saved_by_its_own(self, birth: int) -> bool:
+        """Whether the operator that makes it may save it, as a top-k does its indices."""
+        return birth in self._first_output
 
     def behind(self, event: int) -> int:
         """Ticks: before the next task behind one."""
@@ -197,6 +204,16 @@ def _picking(trace: Trace) -> frozenset[int]:
         for block, tensor in zip(task.outputs, task.output_tensors, strict=False):
             first.setdefault(block, tensor.dtype)
     return frozenset(block for block, dtype in first.items() if dtype.startswith(("Int", "UInt", "Bool")))
+
+
+def _scattered(trace: Trace) -> dict[int, list[int]]:
+    """By birth of indices the events of tasks that scatter a gradient by them."""
+    found: dict[int, list[int]] = {}
+    for task in trace.tasks:
+        if task.primitive == _SCATTERING:
+            for block in task.inputs:
+                found.setdefault(block, []).append(task.event)
+    return found
 
 
 def _picked_with(trace: Trace) -> dict[int, frozenset[int]]:

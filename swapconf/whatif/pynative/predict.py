@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from swapconf.trace.lifetimes import CATEGORIES, MAIN_STREAM, TICKS, Category, Lifetimes, Usage, usage
+from swapconf.trace.lifetimes import CATEGORIES, MAIN_STREAM, NEVER, TICKS, Category, Lifetimes, Usage, usage
 from swapconf.whatif.pynative.bound import recompute_at_worst, state_twice, swap_at_worst
 from swapconf.whatif.pynative.changes import Changes
 from swapconf.whatif.pynative.intervals import Interval, Step
@@ -71,6 +71,7 @@ def _changes(
                 swap(layout, changes, step, part, other)
     shards = layout.of_shards  # gathered once more for what runs again
     changes.end[shards] = np.minimum(changes.end, own_end)[shards]
+    changes.end[changes.lost] = NEVER
     return changes
 
 

@@ -17,6 +17,7 @@ from swapconf.whatif.pynative.intervals import Interval, Step
 from swapconf.whatif.pynative.layout import Layout
 
 _ATTENTION = "attention"  # who is handed mask and angles. Source: mindformers 2.0.0, transformers/transformer_layer.py
+_CORE = "core_attention"
 _INNER = "transformer_layer"  # what layers of multi-token prediction have inside
 _OUTPUT = 2  # an operator's outputs get memory behind it in the tracker's order
 
@@ -37,13 +38,13 @@ def recompute(layout: Layout, changes: Changes, step: Step, part: Interval) -> N
     run = run_again(layout, step, part)
     if run is None or part.turn is None:
         return
-    replay, kept = Replay(part.start, run.turn), Kept(layout, step, part)
+    replay, kept, scopes = Replay(part.start, run.turn), Kept(layout, step, part), Scopes(layout, step, part)
     for row in layout.born(part.start, part.end):
         start, end = int(layout.start[row]), int(layout.end[row])
         if layout.is_whole_parameter(row, step):
             continue
         if row in run.packed:
-            changes.shorten(row, layout.behind(max(start, layout.last_user(row, part.turn))))
+            changes.shorten(row, layout.behind(scopes.end(row, max(start, layout.last_user(row, part.turn)))))
             until = kept.until(row, end * TICKS)
             changes.again.append(Again(row, replay.at(start), until, Category.RECOMPUTED, part.layer))
         elif kept.is_made_anew(row):
@@ -73,6 +74,22 @@ def gather_again(layout: Layout, changes: Changes, step: Step, part: Interval, r
         if later is None or first is None or later <= replay.turn or (again := layout.row(later)) is None:
             continue
         changes.again.append(Again(again, replay.at(first), later * TICKS, Category.COMMUNICATION, part.layer))
+
+
+class Scopes:
+    """Python's names for what a part makes, which hold it when nothing saves it any more. Those of attention's core go
+    when it is through, not with the last reader: queries, keys and values one behind the other, the sums of its softmax,
+    and its output while the heads are merged. Source: mindformers 2.1.0, pynative/layers/flash_attention.py."""
+
+    def __init__(self, layout: Layout, step: Step, part: Interval) -> None:
+        self._start = layout.start
+        inside = (one for one in step.passes if one.layer == part.layer and part.start <= one.start < part.end)
+        self._ends = [(one.start, one.end) for one in inside if one.module.rpartition(".")[2] == _CORE]
+
+    def end(self, row: int, last: int) -> int:
+        """The event behind which the forward pass lets go of a block whose last user there is ``last``."""
+        born = int(self._start[row])
+        return max(last, *(end for start, end in self._ends if start < born <= end), 0)
 
 
 class Kept:

@@ -48,9 +48,24 @@ def move_gathered(layout: Layout, changes: Changes, step: Step, part: Interval, 
             changes.move(move, int(layout.end[row]))
             continue
         changes.moves.append(move)
+        _gathered_between(layout, changes, step, part, move)
         later = layout.gathers.once_more(birth, step.backward, step.end)
         if later is not None and returns < later * TICKS and (again := layout.row(later)) is not None:
             changes.again.append(Again(again, returns, later * TICKS, Category.SWAP, part.layer))
+
+
+def _gathered_between(layout: Layout, changes: Changes, step: Step, part: Interval, move: Move) -> None:
+    """A unit whose parameters the forward pass gathers once more, as that of the embedding does for multi-token
+    prediction, does so in the tensor whose storage the swap takes. If that is away by then, what was gathered is lost
+    when the swap brings its own back; if it goes later, what was gathered goes with it."""
+    between = layout.gathers.once_more(int(layout.start[move.row]), part.end, step.backward)
+    row = None if between is None else layout.row(between)
+    if row is None:
+        return
+    if move.leaves < layout.start[row] * TICKS:
+        changes.lost.append(row)
+    else:
+        changes.shorten(row, move.leaves)
 
 
 def hold_gradient(layout: Layout, changes: Changes, step: Step, cell: Interval) -> None:
@@ -68,9 +83,9 @@ def hold_gradient(layout: Layout, changes: Changes, step: Step, cell: Interval) 
 
 def end_of_moved(layout: Layout, row: int, step: Step, part: Interval) -> int:
     """What was saved for an operator that gets no gradient is never asked for. MindSpore 2.10.0 keeps what hooks handed
-    over for it where the operator saved its own output, as a top-k does its indices: it comes back and stays. Where the
-    operator itself goes in the forward pass, only the swap has it, up to the end of the layer's backward pass (measured
-    with mindformers 2.1.0: the indices of which an auxiliary loss counts the load, on two ranks that share tensors)."""
+    over for it where the operator saved its own output, as a top-k does its indices: it comes back and stays, even
+    where the forward pass lets go of the operator itself, as of what gives the indices of which an auxiliary loss counts
+    the load."""
     assert part.turn is not None
     assert part.through is not None
     if not layout.is_saved(row, step) and not layout.dispatches.has(int(layout.start[row]), part):
@@ -86,7 +101,9 @@ def moved_rows(layout: Layout, step: Step, part: Interval) -> Iterator[int]:
     first, last = np.searchsorted(layout.views[:, 0], [part.start, part.end]).tolist()
     for birth in np.unique(layout.views[first:last, 1]).tolist():
         viewed = layout.row(birth) if birth < layout.first_step else None
-        if viewed is not None and layout.is_used(viewed, own, until):  # a view of a parameter is no parameter
+        if viewed is None or birth in layout.gathers.parameters:  # that is only copied, as shards are
+            continue
+        if layout.is_used(viewed, own, until):  # a view of a parameter is no parameter
             yield viewed
 
 
@@ -97,7 +114,8 @@ def _is_moved(layout: Layout, row: int, step: Step, part: Interval) -> bool:
     if birth in layout.masks or layout.is_whole_parameter(row, step):  # parameters never move
         return False
     if not layout.is_saved(row, step):
-        return birth > part.start and layout.is_never_let_go(row, part.turn, step.end)
+        is_kept = layout.dispatches.has(birth, part) or (birth > part.start and layout.is_saved_by_its_own(birth))
+        return is_kept and layout.is_never_let_go(row, part.turn, step.end)
     if birth > part.start:
         return not layout.is_used(row, part.end, step.backward) or layout.is_used(row, part.turn, part.through)
     return (
