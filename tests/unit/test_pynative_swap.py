@@ -6,6 +6,8 @@ say when to move.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from swapconf.trace.lifetimes import NEVER, TICKS
@@ -13,7 +15,8 @@ from swapconf.trace.marks import Mark, Moment
 from swapconf.trace.trace import Block, Task, Tensor, Trace
 from swapconf.whatif.pynative.intervals import steps
 from swapconf.whatif.pynative.layout import Layout
-from swapconf.whatif.pynative.swap import end_of_moved, hold_gradient, moved_rows
+from swapconf.whatif.pynative.recompute import recompute
+from swapconf.whatif.pynative.swap import end_of_moved, hold_gradient, move_gathered, moved_rows, swap
 
 VALUES, INDICES, PICKED, MASK = 11, 12, 15, 7
 MOMENTS = (
@@ -95,6 +98,89 @@ def test_indices_that_go_with_their_operator_move_and_are_there_until_the_layer_
     layout = Layout(trace)
     assert [layout.start[row] for row in moved_rows(layout, step, layer)] == [INDICES]
     assert end_of(trace, INDICES) == layer.through
+
+
+@pytest.mark.parametrize(("scattered_at", "stays"), [(None, True), (48, False), (80, True)])
+def test_indices_by_which_a_gradient_is_scattered_are_asked_for(scattered_at: int | None, stays: bool) -> None:
+    """Zeros, as nobody uses the values; but the operator asks for what it saved. 80 is behind this backward pass."""
+    later = () if scattered_at is None else (task(scattered_at, "InplaceScatterSrc", (INDICES,)),)
+    trace = made(
+        [block(VALUES, 13), block(INDICES, 50, 14, 45), block(PICKED, 50, 45)],
+        task(10, "TopkExt", (), (VALUES, "Float32"), (INDICES, "Int64")),
+        task(14, "GatherD", (INDICES,), (PICKED, "Float32")),
+        task(45, "GatherDGradV2", (INDICES, PICKED)),
+        *later,
+    )
+    assert end_of(trace, INDICES) == (NEVER if stays else 50)
+
+
+PARAMETER, GATHERED, JOINED = 0, 6, 8
+
+
+def gathered(first: Task, *behind: Task, blocks: tuple[Block, ...] = ()) -> Trace:
+    """A parameter that is there before the step, and what is gathered of it for the layer and released before the
+    backward pass."""
+    users = sorted({one.event for one in (first, *behind) if PARAMETER in one.inputs})
+    return made(
+        [block(PARAMETER, NEVER, *users), block(GATHERED, 25, *(one.event for one in behind)), *blocks], first, *behind
+    )
+
+
+def test_a_parameter_that_is_put_together_from_what_was_gathered_is_no_tensor_to_move() -> None:
+    gather = task(6, "DistCommAllGatherIntoTensor", (PARAMETER,), (GATHERED, "BFloat16"))
+    parts = task(7, "ChunkView", (GATHERED,), (GATHERED, "BFloat16"), (GATHERED, "BFloat16"))
+    joined = task(8, "Concat", (GATHERED, GATHERED), (JOINED, "BFloat16"))
+    product, gradient = task(10, "GroupedMatmul", (JOINED,)), task(45, "GroupedMatmul", (JOINED,))
+    trace = gathered(gather, parts, joined, product, gradient, blocks=(block(JOINED, 50, 10, 45),))
+    assert moves_of(trace) == []
+
+
+def test_a_view_of_a_parameter_moves_unless_it_is_taken_to_copy_the_parameter() -> None:
+    view = task(6, "Transpose", (PARAMETER,), (PARAMETER, "BFloat16"))
+    saved = made(
+        [block(PARAMETER, NEVER, 6, 10, 45)],
+        view,
+        task(10, "MatMulExt", (PARAMETER,)),
+        task(45, "MatMulExt", (PARAMETER,)),
+    )
+    assert moves_of(saved) == [PARAMETER]
+    copy = task(7, "InplaceCopy", (PARAMETER,), (GATHERED, "BFloat16"))
+    again = task(45, "InplaceCopy", (PARAMETER,))
+    blocks = [block(PARAMETER, NEVER, 6, 7, 45), block(GATHERED, 25, 10)]
+    assert moves_of(made(blocks, view, copy, task(10, "MatMulExt", (GATHERED,)), again)) == []
+
+
+@pytest.mark.parametrize(("leaves", "until"), [(22, NEVER), (27, 27 * TICKS)])
+def test_what_is_gathered_once_more_is_lost_where_the_first_is_away_and_goes_with_it_where_it_goes_later(
+    leaves: int, until: int
+) -> None:
+    again = 24
+    trace = made(
+        [block(PARAMETER, NEVER, 6, 24), block(GATHERED, 15, 7, 10), block(again, 33, 24)],
+        task(6, "DistCommAllGatherIntoTensor", (PARAMETER,), (GATHERED, "BFloat16")),
+        task(7, "Transpose", (GATHERED,), (GATHERED, "BFloat16")),
+        task(10, "MatMulExt", (GATHERED,)),
+        task(24, "DistCommAllGatherIntoTensor", (PARAMETER,), (again, "BFloat16")),
+    )
+    (step,) = steps(trace.marks)
+    layer = step.layer(0)
+    assert layer is not None
+    layout = Layout(trace)
+    changes = layout.unchanged()
+    move_gathered(layout, changes, step, layer, leaves * TICKS, 40 * TICKS)
+    row = layout.start.tolist().index(again)
+    assert (NEVER if row in changes.lost else changes.end[row]) == until
+
+
+def moves_of(trace: Trace) -> list[int]:
+    """Births of what a swap of the layer moves."""
+    (step,) = steps(trace.marks)
+    layer = step.layer(0)
+    assert layer is not None
+    layout = Layout(trace)
+    changes = layout.unchanged()
+    swap(layout, changes, step, layer, layer)
+    return [int(layout.start[one.row]) for one in changes.moves]
 
 
 @pytest.mark.parametrize(("leads_to_it", "stays"), [(True, True), (False, False)])
@@ -180,3 +266,34 @@ def test_what_runs_again_does_so_before_an_operator_has_memory_for_what_it_makes
     )
     layout = Layout(trace)
     assert [layout.before(event) for event in (32, 36)] == [31, 36]
+
+
+def test_what_the_core_of_attention_makes_is_there_until_it_is_through() -> None:
+    """Python's names have it, when nothing saves it any more; outside, the last reader lets go."""
+    keys, scores, outside = 9, 11, 14
+    trace = made(
+        [block(keys, 50, 10, 45), block(scores, 50, 12, 46), block(outside, 50, 16, 47)],
+        task(9, "Contiguous", (), (keys, "BFloat16")),
+        task(10, "FlashAttentionScore", (keys,)),
+        task(11, "Mul", (), (scores, "Float32")),
+        task(12, "Exp", (scores,)),
+        task(13, "Reshape", ()),
+        task(14, "Mul", (), (outside, "Float32")),
+        task(16, "Exp", (outside,)),
+        task(17, "Mul", ()),
+        task(45, "FlashAttentionScoreGrad", (keys,)),
+        task(46, "Mul", (scores,)),
+        task(47, "Mul", (outside,)),
+    )
+    core = (
+        Mark(8, Moment.MODULE_BEGINS, 0, "self_attention.core_attention"),
+        Mark(13, Moment.MODULE_ENDS, 0, "self_attention.core_attention"),
+    )
+    trace = replace(trace, marks=tuple(sorted((*trace.marks, *core), key=lambda mark: mark.event)))
+    (step,) = steps(trace.marks)
+    layer = step.layer(0)
+    assert layer is not None
+    layout = Layout(trace, (step,))
+    changes = layout.unchanged()
+    recompute(layout, changes, step, layer)
+    assert changes.end.tolist() == [layout.behind(13), layout.behind(13), layout.behind(16)]

@@ -44,7 +44,7 @@ class Replay:
 
 @dataclass(slots=True)
 class Changes:
-    """``end``: int64 [n], in ticks, of each device block; NEVER stays. ``lost``: rows that nobody lets go of any more."""
+    """``end``: int64 [n], in ticks, of each device block; NEVER stays. ``lost``: rows that nobody lets go of."""
 
     end: NDArray[np.int64]
     lost: list[int] = field(default_factory=list)

@@ -78,8 +78,8 @@ def gather_again(layout: Layout, changes: Changes, step: Step, part: Interval, r
 
 class Scopes:
     """Python's names for what a part makes, which hold it when nothing saves it any more. Those of attention's core go
-    when it is through, not with the last reader: queries, keys and values one behind the other, the sums of its softmax,
-    and its output while the heads are merged. Source: mindformers 2.1.0, pynative/layers/flash_attention.py."""
+    when it is through, not with the last reader: queries, keys, values, the sums of its softmax, and its output
+    while the heads are merged. Source: mindformers 2.1.0, pynative/layers/flash_attention.py."""
 
     def __init__(self, layout: Layout, step: Step, part: Interval) -> None:
         self._start = layout.start

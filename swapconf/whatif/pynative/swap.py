@@ -83,9 +83,9 @@ def hold_gradient(layout: Layout, changes: Changes, step: Step, cell: Interval) 
 
 def end_of_moved(layout: Layout, row: int, step: Step, part: Interval) -> int:
     """What was saved for an operator that gets no gradient is never asked for. MindSpore 2.10.0 keeps what hooks handed
-    over for it where the operator saved its own output, as a top-k does its indices: it comes back and stays, even
-    where the forward pass lets go of the operator itself, as of what gives the indices of which an auxiliary loss counts
-    the load."""
+    over for it where the operator saved its own output, as a top-k does its indices: it comes back and stays. Where the
+    forward pass lets go of the operator, as of the top-k of which an auxiliary loss counts the load, the swap alone has
+    it, up to the end of the layer's backward pass; but where tokens are sent to experts, the graph of that keeps it."""
     assert part.turn is not None
     assert part.through is not None
     if not layout.is_saved(row, step) and not layout.dispatches.has(int(layout.start[row]), part):
