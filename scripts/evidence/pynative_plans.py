@@ -71,7 +71,8 @@ a run of each, and the figures are those of the stage that holds most.
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Row:
-    """One budget. Bytes; ``at_most``: of the used peak; 0 where nothing was run because nothing fits."""
+    """One budget. Bytes; ``at_most``: of the used peak; 0 where nothing was run because nothing fits. ``slower``: how
+    much longer a step is than with the best simple strategy that fits, by the same times; below zero: shorter."""
 
     shape: str
     budget: int
@@ -83,6 +84,7 @@ class Row:
     mapped: int
     rounds: int
     fits: bool
+    slower: float
 
     @property
     def off(self) -> float:
@@ -199,7 +201,13 @@ def _row(planner: Planner, text: str, budget: int) -> Row:
         mapped=true["with_fragments_peak_bytes"],
         rounds=refuted + bool(found["confirmed"]),
         fits=all(one["fits"] for one in runs),
+        slower=_slower(found),
     )
+
+
+def _slower(found: Mapping[str, Any]) -> float:
+    simple = [one["step_us_slower_link"] for one in found["simple"] if one["fits"]]
+    return float(found["step_us"]["plan_slower_link"] / min(simple) - 1) if simple else -1.0
 
 
 def _entry(entry: Mapping[str, Any]) -> str:
@@ -211,10 +219,12 @@ def _entry(entry: Mapping[str, Any]) -> str:
 def result(made: Sequence[Row]) -> str:
     run = [row for row in made if row.used]
     used = [abs(row.off) for row in run]
+    slower = sum(row.slower > 0 for row in run)
     return (
         f"{sum(row.fits for row in run)} of {len(made)} plans are confirmed by a true dry run, "
         f"{sum(row.rounds > 1 for row in run)} of them after another round. The used peak was off by "
-        f"{median(used):.4%} in the median and {max(used):.4%} at worst."
+        f"{median(used):.4%} in the median and {max(used):.4%} at worst. "
+        f"{slower} of them are slower than the best simple strategy that fits, by the same times."
     )
 
 
