@@ -226,21 +226,24 @@ def test_a_rank_whose_experts_get_more_tokens_takes_more_memory_in_all() -> None
 
 
 def sizes(case: str, category: Category) -> list[int]:
-    """Of the blocks at the peak of the second step."""
+    """Of the blocks at the peak of the second step; of gradients those that the last backward pass leaves."""
     _, trace, _ = dryrun(case)
     live = lifetimes(trace)
     time = live.used.peak_time
+    if category is Category.GRADIENT:
+        time = max(mark.event for mark in trace.marks if mark.moment is Moment.BACKWARD_PASS_ENDS)
     held = (live.category == CATEGORIES.index(category)) & (live.start <= time) & (live.end > time)
     return sorted(live.size_bytes[held].tolist())
 
 
 @pytest.mark.parametrize(("case", "parts"), [("tensor", 4), ("copies", 2)])
-@pytest.mark.parametrize("category", [Category.WEIGHT, Category.OPTIMIZER])
-def test_a_rank_holds_exactly_what_the_layout_leaves_of_weights_and_optimizer_state(
+@pytest.mark.parametrize("category", [Category.WEIGHT, Category.GRADIENT, Category.OPTIMIZER])
+def test_a_rank_holds_exactly_what_the_layout_leaves_of_weights_gradients_and_optimizer_state(
     case: str, parts: int, category: Category
 ) -> None:
     padding = 512  # MindSpore's, behind each tensor; norms, which tensor parallelism leaves whole, fit into it
     shares = [max(size - padding, 0) // parts + padding for size in sizes("one card", category)]
+    assert shares
     assert sizes(case, category) == sorted(shares)
 
 
