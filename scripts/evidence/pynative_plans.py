@@ -44,6 +44,7 @@ parameters (FSDP), planned for {each} random budgets between what full recompute
 plans, writes, dry-runs the planned YAML, and plans again where that run needs more than the budget. A budget holds
 MindSpore's pool with its fragments; the workspace of operators is not known in PyNative mode.
 
+- *step*: against that of the best simple strategy that fits, by the same times (-100% where none does).
 - *used*: the used peak of the true run, B. *off*: of the predicted one. *at most*: how far its bound lies above the
   true peak.
 - *with fragments*: of the true run, B. *off*: of the predicted one.
@@ -54,8 +55,8 @@ card may hold; without, threads race, as on cards, and two runs of one YAML diff
 
 ## Every plan
 
-| shape | budget, B | plan | used | off | at most | with fragments | off | rounds | fits |
-|---|---|---|---|---|---|---|---|---|---|
+| shape | budget, B | plan | step | used | off | at most | with fragments | off | rounds | fits |
+|---|---|---|---|---|---|---|---|---|---|---|
 """
 PARALLEL = "## Parallel layouts"
 PARALLEL_HOW = """\
@@ -64,8 +65,8 @@ same way: random layouts of tensor, sequence, context and expert parallelism, pi
 micro-batches, each planned for one random budget. In a pipeline the budget holds on each stage, a plan is confirmed by
 a run of each, and the figures are those of the stage that holds most.
 
-| shape | budget, B | plan | used | off | at most | with fragments | off | rounds | fits |
-|---|---|---|---|---|---|---|---|---|---|
+| shape | budget, B | plan | step | used | off | at most | with fragments | off | rounds | fits |
+|---|---|---|---|---|---|---|---|---|---|---|
 """
 
 
@@ -100,7 +101,7 @@ class Row:
 
     def cells(self) -> str:
         plan = "<br>".join(self.entries) or "nothing"
-        cells = [self.shape, f"{self.budget:,}", plan]
+        cells = [self.shape, f"{self.budget:,}", plan, f"{self.slower:+.2%}"]
         if self.used:
             cells += [f"{self.used:,}", f"{self.off:+.4%}", f"{self.spare:+.1%}", f"{self.mapped:,}"]
             cells += [f"{self.mapped_off:+.2%}", str(self.rounds), "yes" if self.fits else "no"]

@@ -20,6 +20,7 @@ from swapconf.whatif.pynative.gathers import Gathers
 from swapconf.whatif.pynative.intervals import Interval, Step
 
 POOL_BYTES = 1024  # no block is as much larger than its tensor
+_ATTENTION = "FlashAttentionScore"
 _SCATTERING = "InplaceScatterSrc"  # the gradient of a top-k
 _SORTING = ("ArgSort",)  # a sort whose values nobody gets
 _EXCHANGING = "InnerComm"  # mindspore.ops.communication, which layers call, and their gradients
@@ -85,6 +86,8 @@ class Layout:
         self._tasks = np.array([task.event for task in trace.tasks], dtype=np.int64)
         sending = [task.event for task in trace.tasks if task.primitive.startswith(_EXCHANGING)]
         self._exchanges = np.array(sending, dtype=np.int64)
+        attention = [task.outputs for task in trace.tasks if task.primitive == _ATTENTION and len(task.outputs) > 1]
+        self.softmax_maxima, self.softmax_sums = (frozenset(made[place] for made in attention) for place in (0, 1))
         kernels = [task.event for task in trace.tasks if not task.primitive.endswith(NO_KERNELS)]
         self._kernels = np.array(kernels, dtype=np.int64)
 

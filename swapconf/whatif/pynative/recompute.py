@@ -18,6 +18,7 @@ from swapconf.whatif.pynative.layout import Layout
 
 _ATTENTION = "attention"  # who is handed mask and angles. Source: mindformers 2.0.0, transformers/transformer_layer.py
 _CORE = "core_attention"
+_NAMED = ("input_layernorm", "self_attention", "pre_mlp_layernorm", "mlp")
 _INNER = "transformer_layer"  # what layers of multi-token prediction have inside
 _OUTPUT = 2  # an operator's outputs get memory behind it in the tracker's order
 
@@ -77,19 +78,38 @@ def gather_again(layout: Layout, changes: Changes, step: Step, part: Interval, r
 
 
 class Scopes:
-    """Python's names for what a part makes, which hold it when nothing saves it any more. Those of attention's core go
-    when it is through, not with the last reader: queries, keys, values, the sums of its softmax, and its output
-    while the heads are merged. Source: mindformers 2.1.0, pynative/layers/flash_attention.py."""
+    """Python's names for what a part makes, which hold it when nothing saves it any more.
+
+    Those of attention's core go when it is through, not with the last reader: queries, keys, values, the maxima of its
+    softmax, and its output while the heads are merged; but the sums of the softmax at once, and where ranks share the
+    sequence, whose exchange stands around it, the maxima, too. What a layer's norms, attention and experts give has a
+    name of its own up to the end of the layer. Sources: mindformers 2.1.0, pynative/layers/flash_attention.py and
+    pynative/transformers/transformer_layer.py, ``construct``."""
 
     def __init__(self, layout: Layout, step: Step, part: Interval) -> None:
-        self._start = layout.start
-        inside = (one for one in step.passes if one.layer == part.layer and part.start <= one.start < part.end)
-        self._ends = [(one.start, one.end) for one in inside if one.module.rpartition(".")[2] == _CORE]
+        inside = [one for one in step.passes if one.layer == part.layer and part.start <= one.start < part.end]
+        ends = {one.module: one.end for one in step.passes if one.layer == part.layer}
+        self._layout = layout
+        self._cores = [one for one in inside if one.module.rpartition(".")[2] == _CORE]
+        self._named = [
+            (one, ends[parent])
+            for one in inside
+            for parent, _, name in [one.module.rpartition(".")]
+            if name in _NAMED and parent in ends
+        ]
 
     def end(self, row: int, last: int) -> int:
         """The event behind which the forward pass lets go of a block whose last user there is ``last``."""
-        born = int(self._start[row])
-        return max(last, *(end for start, end in self._ends if start < born <= end), 0)
+        born = int(self._layout.start[row])
+        for one, end in self._named:
+            if one.start < born <= one.end < last:
+                return max(last, end)
+        core = next((one for one in self._cores if one.start < born <= one.end), None)
+        if core is None or born in self._layout.softmax_sums:
+            return last
+        if born in self._layout.softmax_maxima and self._layout.first_exchange(born, core.end) is not None:
+            return last
+        return max(last, core.end)
 
 
 class Kept:

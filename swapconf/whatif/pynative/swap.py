@@ -57,11 +57,14 @@ def move_gathered(layout: Layout, changes: Changes, step: Step, part: Interval, 
 def _gathered_between(layout: Layout, changes: Changes, step: Step, part: Interval, move: Move) -> None:
     """A unit whose parameters the forward pass gathers once more, as that of the embedding does for multi-token
     prediction, does so in the tensor whose storage the swap takes. If that is away by then, what was gathered is lost
-    when the swap brings its own back; if it goes later, what was gathered goes with it."""
+    when the swap brings its own back; if it goes later, what was gathered goes with it. What comes back is held for the
+    backward pass as what was gathered would have been."""
     between = layout.gathers.once_more(int(layout.start[move.row]), part.end, step.backward)
     row = None if between is None else layout.row(between)
     if row is None:
         return
+    if layout.is_saved(row, step):
+        changes.again.append(Again(row, move.returns, int(layout.end[row]) * TICKS, Category.SWAP, part.layer))
     if move.leaves < layout.start[row] * TICKS:
         changes.lost.append(row)
     else:
