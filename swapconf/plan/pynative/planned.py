@@ -73,6 +73,7 @@ def plan(
             if best is None:
                 lowest = min(lowest, family[-1], key=judge.needed_bytes)
             progress()
+        best = best and _no_slower_than_simple(judge, best)
     except KeyboardInterrupt:  # what was found until then is not lost
         is_interrupted = True
     if best is not None and len(judge.stages) > 1:
@@ -112,6 +113,18 @@ def spared(chosen: NativePlan, stages: Iterable[Collection[int]], fits: Callable
         less = [chosen.keeping(again[:number]) for number in range(len(again), -1, -1)]
         chosen = less[_first_that(less, fits)]
     return chosen
+
+
+def _no_slower_than_simple(judge: NativeJudge, best: NativePlan) -> NativePlan:
+    """The best, or the first layers recomputed or swapped, where these fit and are faster: how much is lost to fragments
+    may be more with more of them, so that the family that they belong to was given up."""
+    for mode in (FULL, SWAP):
+        for number in range(judge.num_layers + 1):
+            made = _first(judge, number, mode, 1)
+            if judge.allows(made) and judge.cost_us(made) < judge.cost_us(best) and judge.fits(made):
+                best = made
+                break
+    return best
 
 
 def _fastest(judge: NativeJudge, family: Family, best: NativePlan | None) -> NativePlan | None:
