@@ -116,8 +116,8 @@ def spared(chosen: NativePlan, stages: Iterable[Collection[int]], fits: Callable
 
 
 def _no_slower_than_simple(judge: NativeJudge, best: NativePlan) -> NativePlan:
-    """The best, or the first layers recomputed or swapped, where these fit and are faster: more of them may lose more to
-    fragments, so that the family that they belong to was given up."""
+    """The best, or the first layers recomputed or swapped, where these fit and are faster: more of them may lose more
+    to fragments, so that the family that they belong to was given up."""
     for mode in (FULL, SWAP):
         for number in range(judge.num_layers + 1):
             made = _first(judge, number, mode, 1)
