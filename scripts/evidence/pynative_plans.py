@@ -226,7 +226,7 @@ def result(made: Sequence[Row]) -> str:
         f"{sum(row.fits for row in run)} of {len(made)} plans are confirmed by a true dry run, "
         f"{sum(row.rounds > 1 for row in run)} of them after another round. The used peak was off by "
         f"{median(used):.4%} in the median and {max(used):.4%} at worst. "
-        f"{slower} of them are slower than the best simple strategy that fits by more than {SAME:.1%}, by the same times."
+        f"{slower} of them are slower than the best simple strategy that fits by more than {SAME:.1%}."
     )
 
 
