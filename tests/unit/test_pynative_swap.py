@@ -297,3 +297,27 @@ def test_what_the_core_of_attention_makes_is_there_until_it_is_through() -> None
     changes = layout.unchanged()
     recompute(layout, changes, step, layer)
     assert changes.end.tolist() == [layout.behind(13), layout.behind(13), layout.behind(16)]
+
+
+@pytest.mark.parametrize(("is_read_behind", "stays"), [(True, True), (False, False)])
+def test_where_each_token_was_stays_until_the_layer_sends_tokens_again(is_read_behind: bool, stays: bool) -> None:
+    """Saved for the backward pass, too; but the dispatch of tokens has it, to put back what comes home."""
+    order, tokens = 7, 9
+    trace = made(
+        [block(order, 50, 10, *((13,) if is_read_behind else ()), 45), block(tokens, 18, 11)],
+        task(7, "ArgSort", (), (order, "Int64")),
+        task(9, "InnerCommAllToAllV", (), (tokens, "BFloat16")),
+        task(10, "IndexSelect", (order,)),
+        task(11, "GroupedMatmul", (tokens,)),
+        task(13, "IndexSelect", (order,) if is_read_behind else ()),
+        task(45, "InplaceIndexAddExt", (order,)),
+    )
+    experts = (Mark(8, Moment.MODULE_BEGINS, 0, "mlp.experts"), Mark(16, Moment.MODULE_ENDS, 0, "mlp.experts"))
+    trace = replace(trace, marks=tuple(sorted((*trace.marks, *experts), key=lambda mark: mark.event)))
+    (step,) = steps(trace.marks)
+    layer = step.layer(0)
+    assert layer is not None
+    layout = Layout(trace, (step,))
+    changes = layout.unchanged()
+    recompute(layout, changes, step, layer)
+    assert bool(changes.end[0] > MOMENTS[4][0] * TICKS) is stays

@@ -45,7 +45,8 @@ def recompute(layout: Layout, changes: Changes, step: Step, part: Interval) -> N
         if layout.is_whole_parameter(row, step):
             continue
         if row in run.packed:
-            changes.shorten(row, layout.behind(scopes.end(row, max(start, layout.last_user(row, part.turn)))))
+            gone = layout.behind(scopes.end(row, max(start, layout.last_user(row, part.turn))))
+            changes.shorten(row, max(gone, kept.first_end(row, part, replay)) if kept.has_told(row) else gone)
             until = kept.until(row, end * TICKS)
             changes.again.append(Again(row, replay.at(start), until, Category.RECOMPUTED, part.layer))
         elif kept.is_made_anew(row):
@@ -125,6 +126,10 @@ class Kept:
     def until(self, row: int, end: int) -> int:
         """The release of what was saved in the part, which would be at ``end``; both in ticks."""
         return max(end, self.ticks) if int(self._layout.start[row]) in self._held else end
+
+    def has_told(self, row: int) -> bool:
+        """Whether the dispatch keeps it to put back what comes home."""
+        return self._dispatch is not None and int(self._layout.start[row]) in self._dispatch.told
 
     def is_made_anew(self, row: int) -> bool:
         """Whether it outlives the backward pass because the dispatch has it, or its graph."""
