@@ -310,6 +310,7 @@ def test_where_each_token_was_stays_until_the_layer_sends_tokens_again(is_read_b
         task(10, "IndexSelect", (order,)),
         task(11, "GroupedMatmul", (tokens,)),
         task(13, "IndexSelect", (order,) if is_read_behind else ()),
+        task(14, "Mul", ()),
         task(45, "InplaceIndexAddExt", (order,)),
     )
     experts = (Mark(8, Moment.MODULE_BEGINS, 0, "mlp.experts"), Mark(16, Moment.MODULE_ENDS, 0, "mlp.experts"))
