@@ -214,7 +214,7 @@ def test_the_device_cuts_such_a_piece_to_what_is_left_or_to_the_request() -> Non
 
 def test_a_unit_that_nobody_set_is_not_cut() -> None:
     """Of 1.75 GiB that are left a piece takes its whole GiB; a unit that was set leaves one of them."""
-    live = blocks((1, NEVER, MIB), (2, NEVER, 3 * GIB), (3, NEVER, 3 * GIB // 4))
+    live = blocks((1, NEVER, GIB), (2, NEVER, 3 * GIB), (3, NEVER, 3 * GIB // 4))
     pool = replace(mindspore.PYNATIVE, growth_bytes=GIB, limit_bytes=23 * GIB // 4)
     assert mindspore.piece_bytes(live, pool) == (GIB, 3 * GIB, GIB)
     assert mindspore.piece_bytes(live, replace(pool, growth_bytes=3 * GIB)) == (GIB, 3 * GIB, 3 * GIB // 4)

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from swapconf.config.config import Config
 from swapconf.dryrun.cluster import CARDS
 from swapconf.dryrun.rank_order import cluster_of
+from swapconf.memory.holders import peak
 from swapconf.plan.limits import Budget, Cards, Limits
 from swapconf.plan.pynative.modes import NativePlan, config_of
 from swapconf.plan.pynative.scores import NativeScore, NativeStage, StageScore, slowest
@@ -53,6 +55,12 @@ class NativeJudge:
     @property
     def num_layers(self) -> int:
         return len(self.paths)
+
+    @cached_property
+    def is_out_of_reach(self) -> bool:
+        """Whether what layers keep for their backward pass is not what is too much: then no plan fits."""
+        rests = (peak(stage.question.trace).rest.used_bytes for stage in self.stages)
+        return not _are_within(rests, self.limits.pool_bytes)
 
     @property
     def asked(self) -> int:
