@@ -9,7 +9,7 @@ from swapconf.words.units import show_bytes
 PASSES = {"forward": mark("forward pass"), "backward": mark("backward pass"), "optimizer": mark("optimizer")}
 _NOTHING = 0.95  # of the peak: where swap and recompute leave more than this, they do not help
 _MUCH = 0.25  # of the peak: what is named as its cause
-_STATE = (PeakPart.WEIGHTS, PeakPart.OPTIMIZER, PeakPart.GRADIENTS)
+STATE = (PeakPart.WEIGHTS, PeakPart.OPTIMIZER, PeakPart.GRADIENTS)
 
 
 def peak_line(peak: Peak) -> str:
@@ -64,7 +64,7 @@ def remedy(peak: Peak, most_bytes: int | None = None) -> str:
     is_too_much = most_bytes is not None and moment.used_bytes > most_bytes
     if not peak.at.when or not (of_loss or is_too_much or is_out_of_reach(peak)):
         return ""
-    if not of_loss and (moment.when == "optimizer" or moment.bytes_of(*_STATE) > moment.used_bytes / 2):
+    if not of_loss and (moment.when == "optimizer" or moment.bytes_of(*STATE) > moment.used_bytes / 2):
         if peak.is_native:
             return phrase(
                 "what helps: parallelism.data_parallel_shard, more tensor_parallel, fewer layers in the stage"

@@ -13,6 +13,7 @@ from pathlib import Path
 from swapconf.config.config import Config
 from swapconf.dryrun.cluster import CARDS
 from swapconf.dryrun.rank_order import cluster_of
+from swapconf.memory.advice import STATE
 from swapconf.memory.holders import peak
 from swapconf.plan.limits import Budget, Cards, Limits
 from swapconf.plan.pynative.modes import NativePlan, config_of
@@ -58,9 +59,10 @@ class NativeJudge:
 
     @cached_property
     def is_out_of_reach(self) -> bool:
-        """Whether what layers keep for their backward pass is not what is too much: then no plan fits."""
-        rests = (peak(stage.question.trace).rest.used_bytes for stage in self.stages)
-        return not _are_within(rests, self.limits.pool_bytes)
+        """Whether weights, optimizer state and gradients alone are too much at a moment when layers keep nothing: then
+        no plan fits."""
+        rests = (peak(stage.question.trace).rest for stage in self.stages)
+        return not _are_within((rest.bytes_of(*STATE) for rest in rests), self.limits.pool_bytes)
 
     @property
     def asked(self) -> int:

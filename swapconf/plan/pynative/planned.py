@@ -103,7 +103,7 @@ def families(judge: NativeJudge, effort: float = 1.0) -> list[Family]:
 def fewest(judge: NativeJudge, mode: NativeMode, prefetch: int = 1) -> NativePlan:
     """As few of the first layers with a mode as it takes, the rest kept; all of them where that is not enough."""
     family = [_first(judge, number, mode, prefetch) for number in range(judge.num_layers + 1)]
-    return family[_first_that(family, judge.fits)]
+    return family[-1] if judge.is_out_of_reach else family[_first_that(family, judge.fits)]
 
 
 def spared(chosen: NativePlan, stages: Iterable[Collection[int]], fits: Callable[[NativePlan], bool]) -> NativePlan:
