@@ -64,7 +64,7 @@ def test_what_a_layer_of_experts_recomputes_stays_until_it_sends_tokens_again() 
     assert not dispatches.held(dense)
 
 
-@pytest.mark.parametrize(("name", "is_held"), [("core_attention.unfused_indexer_loss", True), ("core_attention", False)])
+@pytest.mark.parametrize(("name", "is_held"), [("attention.unfused_indexer_loss", True), ("attention", False)])
 def test_the_loss_of_an_indexer_hangs_on_what_a_dispatch_keeps(name: str, is_held: bool) -> None:
     """No tensor shows it: what the loss is computed from leads nowhere."""
     tasks = [

@@ -94,8 +94,9 @@ def test_what_weights_and_optimizer_alone_exceed_is_refused_without_a_search(tmp
     judge, held = judge_under(MIB), judge_under(NONE_BYTES)
     assert judge.is_out_of_reach
     assert not held.is_out_of_reach
-    plan(judge, ())
-    assert judge.asked == 2, "nothing and full recompute"
+    lowest = plan(judge, ()).chosen
+    assert judge.asked == 3, "nothing, full recompute and swap of all layers"
+    assert all(judge.needed_bytes(lowest) <= judge.needed_bytes(uniform(judge, mode)) for mode in (KEEP, FULL, SWAP))
 
 
 def test_a_refusal_tells_what_would_fit_without_fragments() -> None:

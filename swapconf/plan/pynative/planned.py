@@ -64,7 +64,10 @@ def plan(
         return NativePlanned(judge=judge, verdict=Verdict.NOT_NEEDED, chosen=keep)
     full = uniform(judge, FULL)
     best: NativePlan | None = None
-    lowest = min(keep, full, key=judge.needed_bytes)
+    simple = [keep, full]
+    if judge.is_out_of_reach and judge.allows(uniform(judge, SWAP)):  # else some family ends in it
+        simple.append(uniform(judge, SWAP))
+    lowest = min(simple, key=judge.needed_bytes)
     is_interrupted = False
     try:
         for family in families(judge) if tried is None else tried:
@@ -116,8 +119,8 @@ def spared(chosen: NativePlan, stages: Iterable[Collection[int]], fits: Callable
 
 
 def _no_slower_than_simple(judge: NativeJudge, best: NativePlan) -> NativePlan:
-    """The best, or the first layers recomputed or swapped, where these fit and are faster: more of them may lose more to
-    fragments, so that the family that they belong to was given up."""
+    """The best, or the first layers recomputed or swapped, where these fit and are faster: more of them may lose more
+    to fragments, so that the family that they belong to was given up."""
     for mode in (FULL, SWAP):
         for number in range(judge.num_layers + 1):
             made = _first(judge, number, mode, 1)
