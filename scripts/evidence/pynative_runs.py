@@ -15,6 +15,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from evidence_page import kept
+
 from swapconf.memory.replay import replay
 from swapconf.memory.trace_lifetimes import lifetimes
 from swapconf.trace import trace_folder
@@ -22,6 +24,7 @@ from swapconf.words.units import show_bytes
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/evidence/pynative.md"
+PUBLISHED = "## The published YAMLs of 2.1.0"  # by hand
 TIMEOUT_SECONDS = 900
 MODELS = ("qwen3", "deepseek_v3")  # configs/pynative
 FULL = "recompute={mode: full, full_recompute_layer: ['0-3']}"
@@ -266,4 +269,4 @@ def page(found: Sequence[tuple[Environment, Sequence[Row]]]) -> str:
         INTRODUCTION.format(versions=versions, hyper_parallel=rows[0].hyper_parallel),
         "\n".join(table(on, measured) for on, measured in found),
     ]
-    return "".join(parts)
+    return "".join([*parts, "\n".join([*kept(PAGE, PUBLISHED), ""])])

@@ -160,7 +160,8 @@ def _searched(judge: NativeJudge, effort: float) -> NativePlanned:
     from swapconf.plan.pynative.modes import KEEP
     from swapconf.plan.pynative.planned import families, plan
 
-    tried = () if judge.fits(uniform(judge, KEEP)) else families(judge, effort)
+    is_plain = judge.fits(uniform(judge, KEEP)) or judge.is_out_of_reach
+    tried = () if is_plain else families(judge, effort)
     with Progress(len(tried), phrase("plans")) as progress:
         return plan(judge, tried, progress.step)
 

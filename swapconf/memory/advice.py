@@ -9,7 +9,7 @@ from swapconf.words.units import show_bytes
 PASSES = {"forward": mark("forward pass"), "backward": mark("backward pass"), "optimizer": mark("optimizer")}
 _NOTHING = 0.95  # of the peak: where swap and recompute leave more than this, they do not help
 _MUCH = 0.25  # of the peak: what is named as its cause
-_STATE = (PeakPart.WEIGHTS, PeakPart.OPTIMIZER, PeakPart.GRADIENTS)
+STATE = (PeakPart.WEIGHTS, PeakPart.OPTIMIZER, PeakPart.GRADIENTS)
 
 
 def peak_line(peak: Peak) -> str:
@@ -56,13 +56,15 @@ def reach(peak: Peak) -> str:
     return phrase("swap and recompute of layers can lower the peak of {used}, at best to {rest}", used=used, rest=rest)
 
 
-def remedy(peak: Peak) -> str:
-    """What helps where swap and recompute of layers do not, or not much; else ""."""
+def remedy(peak: Peak, most_bytes: int | None = None) -> str:
+    """What helps where swap and recompute of layers do not, or not much; else "". ``most_bytes``: what may be used,
+    where that is known."""
     moment = peak.rest
     of_loss = max(found.bytes_of(PeakPart.LOSS) for found in (peak.at, moment)) > _MUCH * peak.at.used_bytes
-    if not peak.at.when or not (of_loss or is_out_of_reach(peak)):
+    is_too_much = most_bytes is not None and moment.used_bytes > most_bytes
+    if not peak.at.when or not (of_loss or is_too_much or is_out_of_reach(peak)):
         return ""
-    if not of_loss and (moment.when == "optimizer" or moment.bytes_of(*_STATE) > moment.used_bytes / 2):
+    if not of_loss and (moment.when == "optimizer" or moment.bytes_of(*STATE) > moment.used_bytes / 2):
         if peak.is_native:
             return phrase(
                 "what helps: parallelism.data_parallel_shard, more tensor_parallel, fewer layers in the stage"
@@ -82,9 +84,9 @@ def remedy(peak: Peak) -> str:
     return phrase("what helps: more model_parallel or context_parallel, a shorter sequence, a smaller batch_size")
 
 
-def advice(peak: Peak) -> str:
-    """`reach`, and what else would help."""
-    return joined("; ", [line for line in (reach(peak), remedy(peak)) if line])
+def advice(peak: Peak, most_bytes: int | None = None) -> str:
+    """`reach`, and what else would help. ``most_bytes``: what may be used, where that is known."""
+    return joined("; ", [line for line in (reach(peak), remedy(peak, most_bytes)) if line])
 
 
 def host_line(peak: Peak, host_bytes: int) -> str:

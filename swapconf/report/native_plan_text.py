@@ -51,8 +51,12 @@ def verdict_lines(planned: NativePlanned) -> Iterator[str]:
         yield plan_told.not_needed(needed_bytes, judge.limits)
     elif planned.verdict is Verdict.IMPOSSIBLE:
         yield from plan_told.nothing_fits(
-            needed_bytes, judge.limits, [(stage.rank, stage.question.trace) for stage in judge.stages]
+            needed_bytes,
+            judge.limits,
+            [(stage.rank, stage.question.trace) for stage in judge.stages],
+            is_out_of_reach=judge.is_out_of_reach,
         )
+        yield from _but_for_fragments(planned)
     else:
         yield phrase(
             "planned for {budget}: {entries}", budget=show_bytes(judge.limits.usable_bytes), entries=_in_words(chosen)
@@ -66,6 +70,18 @@ def verdict_lines(planned: NativePlanned) -> Iterator[str]:
         yield RACING
     if planned.is_interrupted:
         yield plan_told.ENDED_EARLY
+
+
+def _but_for_fragments(planned: NativePlanned) -> Iterator[str]:
+    """Where what tensors hold would fit."""
+    judge = planned.judge
+    used = judge.limits.needed_bytes(judge.safe_bytes(planned.chosen))
+    if used <= judge.limits.usable_bytes:
+        yield phrase(
+            "without fragments it needs {used}, which fits: virtual memory, MindSpore's default on a card, joins "
+            "nearly all of them (MS_ALLOC_CONF=enable_vmm:True); a simulated device has none",
+            used=show_bytes(used),
+        )
 
 
 def link_line(planned: NativePlanned, slower_link: float) -> str:

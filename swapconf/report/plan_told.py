@@ -47,16 +47,19 @@ def not_needed(needed_bytes: int, limits: Limits) -> str:
     )
 
 
-def nothing_fits(needed_bytes: int, limits: Limits, traces: Iterable[tuple[int, Trace]]) -> Iterator[str]:
-    """``traces``: with their ranks; what holds the memory of each is told."""
-    yield phrase(
-        "no plan that was tried fits in {budget}; the lowest needs {needed}",
-        budget=show_bytes(limits.usable_bytes),
-        needed=show_bytes(needed_bytes),
-    )
-    for rank, trace in traces:
+def nothing_fits(
+    needed_bytes: int, limits: Limits, traces: Iterable[tuple[int, Trace]], *, is_out_of_reach: bool = False
+) -> Iterator[str]:
+    """``traces``: with their ranks, one for each of the limits; what holds the memory of each is told.
+    ``is_out_of_reach``: no plan can fit, so that only the simplest were tried."""
+    words = {"budget": show_bytes(limits.usable_bytes), "needed": show_bytes(needed_bytes)}
+    if is_out_of_reach:
+        yield phrase("no plan can fit in {budget}; the lowest of the simple ones needs {needed}", **words)
+    else:
+        yield phrase("no plan that was tried fits in {budget}; the lowest needs {needed}", **words)
+    for (rank, trace), most_bytes in zip(traces, limits.pool_bytes, strict=True):
         held = peak(trace)
-        yield phrase("rank {rank}: {held}", rank=rank, held=advice(held) or peak_line(held))
+        yield phrase("rank {rank}: {held}", rank=rank, held=advice(held, most_bytes) or peak_line(held))
 
 
 def link_line(nominal: str, slower_us: float, slower_link: float) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import subprocess
 from functools import cache
 from pathlib import Path
@@ -24,6 +25,7 @@ from swapconf.trace.lifetimes import CATEGORIES, Category
 from swapconf.trace.marked_passes import Pass
 from swapconf.trace.marks import Moment
 from swapconf.trace.trace import Trace
+from swapconf.words.units import GIB
 from tests.helpers import ROOT, scratch
 
 PAIR = "2.0.0+2.10.0"
@@ -214,6 +216,19 @@ NEEDS_NEWER = pytest.mark.skipif(
     not NEWER.exists(),
     reason="there is no environment with mindformers 2.1.0: scripts/generations.sh pynative makes one",
 )
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("python", [PYTHON, pytest.param(NEWER, marks=NEEDS_NEWER)], ids=["2.0.0", "2.1.0"])
+def test_float32_weights_of_the_optimizer_take_no_memory_of_the_host(python: Path) -> None:
+    """MindSpore copies them through the host, 4 B for each parameter."""
+    vocabulary = 8 << 20
+    _, trace, _ = dryrun(
+        "qwen3", "--set", f"model.vocab_size={vocabulary}", "--set", "model.params_dtype=bfloat16", python=python
+    )
+    most = max(block.size_bytes for block in trace.blocks)
+    assert most >= 4 * 64 * vocabulary, "of the word embedding alone in float32"
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss << 10 < 3 * GIB
 
 
 @pytest.mark.thorough

@@ -7,12 +7,18 @@ blocked: a small DeepSeek-V3 of a dense layer and one of experts, tensor_paralle
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from swapconf.config.yaml_document import parse
 from swapconf.study.study import study_document
 from swapconf.trace.lifetimes import NEVER
+from swapconf.trace.trace import Task
 from swapconf.upstream.facts import Versions
+from swapconf.whatif.pynative.dispatches import Dispatches
+from swapconf.whatif.pynative.intervals import Interval, Step
 from swapconf.whatif.pynative.question import NativeQuestion
 from tests.helpers import TRACES, unpacked
 
@@ -56,3 +62,32 @@ def test_what_a_layer_of_experts_recomputes_stays_until_it_sends_tokens_again() 
     dense = question.steps[0].layer(0)
     assert dense is not None
     assert not dispatches.held(dense)
+
+
+@pytest.mark.parametrize(("name", "is_held"), [("attention.unfused_indexer_loss", True), ("attention", False)])
+def test_the_loss_of_an_indexer_hangs_on_what_a_dispatch_keeps(name: str, is_held: bool) -> None:
+    """No tensor shows it: what the loss is computed from leads nowhere."""
+    tasks = [
+        launched(12, "Softmax", (1,), (11,)),
+        launched(14, "SumExt", (11,), (13,)),
+        launched(32, "Sigmoid", (2,), (31,)),
+        launched(42, "InnerCommAllToAllV", (31,), (41,)),
+        launched(44, "GroupedMatmul", (41,), (43,)),
+        launched(46, "Mul", (43, 31), (45,)),
+    ]
+    passes = tuple(Interval(0, module, *events) for module, events in MODULES.items())
+    layer = Interval(0, "", 3, 60, turn=70, through=90)
+    step = Step(0, 65, 95, {0: 70}, (Interval(0, name, 10, 20), *passes, layer))
+    trace: Any = SimpleNamespace(tasks=tasks)
+    held = Dispatches(trace, [step]).held(layer)
+    assert 31 in held
+    assert (11 in held) is is_held
+
+
+MODULES = {"mlp.router": (30, 35), "mlp.experts": (40, 50)}
+
+
+def launched(event: int, primitive: str, inputs: tuple[int, ...], outputs: tuple[int, ...]) -> Task:
+    return Task(
+        event=event, name=primitive, inputs=inputs, outputs=outputs, attributes=(), input_tensors=(), output_tensors=()
+    )

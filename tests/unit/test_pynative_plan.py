@@ -21,15 +21,17 @@ from swapconf.plan.planned import Verdict
 from swapconf.plan.pynative.judge import NativeJudge, native_judge_of
 from swapconf.plan.pynative.menu import recomputes, uniform
 from swapconf.plan.pynative.modes import FULL, KEEP, SWAP, NativeMode, NativePlan
-from swapconf.plan.pynative.planned import plan, spared
+from swapconf.plan.pynative.planned import NativePlanned, plan, spared
 from swapconf.plan.runs import StageRun
 from swapconf.plan.written import write
+from swapconf.report.native_plan_text import verdict_lines
 from swapconf.study.study import study_document
 from swapconf.timing import hardware
 from swapconf.timing.cost import Machine
 from swapconf.upstream.facts import Versions
 from swapconf.words.findings import Severity
-from swapconf.words.units import show_bytes
+from swapconf.words.phrases import show
+from swapconf.words.units import MIB, show_bytes
 from tests.helpers import TRACES, invoke, unpacked
 
 FOLDER = unpacked(TRACES / "pynative" / "qwen3_l2_modules")
@@ -81,6 +83,33 @@ def test_what_cannot_be_met_is_told_with_the_lowest(tmp_path: Path) -> None:
     assert file.read_text(encoding="utf-8") == PLAIN
     found = answer(tmp_path, "2MB")
     assert answer(tmp_path, f"{found['needed_bytes']}B")["verdict"] in ("planned", "full")
+
+
+def test_what_weights_and_optimizer_alone_exceed_is_refused_without_a_search(tmp_path: Path) -> None:
+    """The what-if of a large model takes minutes for all plans. What helps then is told."""
+    result, _ = asked(tmp_path, PLAIN, "1MB")
+    assert result.exit_code == 3
+    assert "no plan can fit in 1.0M; the lowest of the simple ones needs" in result.output
+    assert "; what helps: " in result.output
+    judge, held = judge_under(MIB), judge_under(NONE_BYTES)
+    assert judge.is_out_of_reach
+    assert not held.is_out_of_reach
+    lowest = plan(judge, ()).chosen
+    assert judge.asked == 3, "nothing, full recompute and swap of all layers"
+    assert all(judge.needed_bytes(lowest) <= judge.needed_bytes(uniform(judge, mode)) for mode in (KEEP, FULL, SWAP))
+
+
+def test_a_refusal_tells_what_would_fit_without_fragments() -> None:
+    keep = uniform(judge_under(MIB), KEEP)
+    (used,), (mapped,) = judge_under(MIB).safe_bytes(keep), judge_under(MIB).pool_bytes(keep)
+    assert used < mapped - 1
+
+    def told(budget_bytes: int) -> str:
+        refused = NativePlanned(judge=judge_under(budget_bytes), verdict=Verdict.IMPOSSIBLE, chosen=keep)
+        return "\n".join(map(show, verdict_lines(refused)))
+
+    assert f"without fragments it needs {show_bytes(used)}, which fits" in told(mapped - 1)
+    assert "without fragments" not in told(used - 1)
 
 
 @pytest.mark.parametrize("share", [0.95, 0.85, 0.75, 0.65])

@@ -41,10 +41,12 @@ def train(folder: Path, job: dict[str, Any], is_done: Callable[[int], None]) -> 
     from swapconf.dryrun.pynative.marks import Marker
     from swapconf.dryrun.pynative.moments import progress, watch_building, watch_training
     from swapconf.dryrun.pynative.spread_experts import spread
+    from swapconf.dryrun.pynative.unread_values import leave_unread
     from swapconf.dryrun.pynative.whole_shapes import take_whole_shapes
 
     experts.take_any_sequence()
     do_without()
+    leave_unread()
     if hyper_parallel == hyper_parallel_stand_in.STAND_IN:
         take_whole_shapes()
     spread(of_record(job["expert_load"]), job["rank"])

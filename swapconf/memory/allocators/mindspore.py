@@ -12,10 +12,11 @@ fragments of all traces is reproduced by these rules (docs/evidence/pool.md). Th
 - Only the first piece asked for a persistent block belongs to the persistent manager, all others to the common one.
 - Each other stream has a common manager of its own, with its own pieces. In PyNative mode what a swap brings back is
   allocated on the stream that copies.
-- A piece is one unit, doubled until the request fits: with a unit of 2 GiB, 4.64 GiB come in a piece of 8 GiB. The
-  unit of the persistent piece is 1 GiB, that of all others ``growth_bytes``.
-- What the rank may use of the device cuts both: the unit to what is left but 1 GiB, the piece to what is left. A dry
-  run goes on behind the limit, in pieces of exactly the request.
+- A piece is one unit, doubled until the request fits: with a unit of 2 GiB, 4.64 GiB come in a piece of 8 GiB. In
+  PyNative mode nothing switches task sink off, so there it is as many units as the request takes: 6 GiB. The unit of
+  the persistent piece is 1 GiB, that of all others ``growth_bytes``.
+- What the rank may use of the device cuts both: a unit that is not 1 GiB, which counts as not set, to what is left but
+  1 GiB; the piece to what is left. A dry run goes on behind the limit, in pieces of exactly the request.
 - ``growth_bytes`` is ``increase_size`` of ``mindspore.runtime.set_memory``: 2 GiB unless set. mindformers calls it when
   the YAML has ``context.max_device_memory``, and passes ``context.mempool_block_size`` as this size. Where nobody calls
   it (a bare training cell), pieces are 1 GiB. So is the first one of a PyNative dry run, which is asked for before the
@@ -37,6 +38,7 @@ from swapconf.words.units import GIB
 
 TRAINER_GROWTH_BYTES = 2 * GIB
 _PERSISTENT_GROWTH_BYTES = GIB
+_NOT_SET_BYTES = GIB  # kDefaultMempoolBlockSize
 _KEPT_BACK_BYTES = GIB
 _TOP = 1 << 80  # no trace tells of as much, damaged or not
 
@@ -45,16 +47,18 @@ _TOP = 1 << 80  # no trace tells of as much, damaged or not
 class Pool:
     """``growth_bytes``: the unit of the pieces. ``first_bytes``: what each manager asks the device for at the start; 0:
     nothing. ``limit_bytes``: what the rank may use of the device; None: more than it ever asks for.
-    ``early_growth_bytes``: the unit of the first common piece, where nobody has set the other by then; 0: it is set."""
+    ``early_growth_bytes``: the unit of the first common piece, where nobody has set the other by then; 0: it is set.
+    ``doubles``: a piece is its unit doubled until the request fits; else as many units as that takes."""
 
     growth_bytes: int = TRAINER_GROWTH_BYTES
     first_bytes: int = GIB
     limit_bytes: int | None = None
     early_growth_bytes: int = 0
+    doubles: bool = True
 
 
 TRAINER = Pool()
-PYNATIVE = Pool(first_bytes=0, early_growth_bytes=GIB)
+PYNATIVE = Pool(first_bytes=0, early_growth_bytes=GIB, doubles=False)
 
 
 def place(lifetimes: Lifetimes, pool: Pool = TRAINER) -> Placement:
@@ -156,9 +160,12 @@ class _Pieces:
         left = None if limit is None else max(limit - self.reserved_bytes, size_bytes)
         if is_first_persistent:
             unit = _PERSISTENT_GROWTH_BYTES
-        elif left is not None:
+        elif left is not None and unit != _NOT_SET_BYTES:
             unit = min(unit, left - _KEPT_BACK_BYTES if left > _KEPT_BACK_BYTES else left)
         piece = unit
-        while piece < size_bytes:
-            piece *= 2
+        if self._pool.doubles:
+            while piece < size_bytes:
+                piece *= 2
+        else:
+            piece *= max(-(-size_bytes // unit), 1)
         return piece if left is None else min(piece, left)

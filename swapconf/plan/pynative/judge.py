@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from swapconf.config.config import Config
 from swapconf.dryrun.cluster import CARDS
 from swapconf.dryrun.rank_order import cluster_of
+from swapconf.memory.advice import STATE
+from swapconf.memory.holders import peak
 from swapconf.plan.limits import Budget, Cards, Limits
 from swapconf.plan.pynative.modes import NativePlan, config_of
 from swapconf.plan.pynative.scores import NativeScore, NativeStage, StageScore, slowest
@@ -53,6 +56,13 @@ class NativeJudge:
     @property
     def num_layers(self) -> int:
         return len(self.paths)
+
+    @cached_property
+    def is_out_of_reach(self) -> bool:
+        """Whether weights, optimizer state and gradients alone are too much at a moment when layers keep nothing: then
+        no plan fits."""
+        rests = (peak(stage.question.trace).rest for stage in self.stages)
+        return not _are_within((rest.bytes_of(*STATE) for rest in rests), self.limits.pool_bytes)
 
     @property
     def asked(self) -> int:

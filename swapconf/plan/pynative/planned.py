@@ -64,7 +64,10 @@ def plan(
         return NativePlanned(judge=judge, verdict=Verdict.NOT_NEEDED, chosen=keep)
     full = uniform(judge, FULL)
     best: NativePlan | None = None
-    lowest = min(keep, full, key=judge.needed_bytes)
+    simple = [keep, full]
+    if judge.is_out_of_reach and judge.allows(uniform(judge, SWAP)):  # else some family ends in it
+        simple.append(uniform(judge, SWAP))
+    lowest = min(simple, key=judge.needed_bytes)
     is_interrupted = False
     try:
         for family in families(judge) if tried is None else tried:
@@ -103,7 +106,7 @@ def families(judge: NativeJudge, effort: float = 1.0) -> list[Family]:
 def fewest(judge: NativeJudge, mode: NativeMode, prefetch: int = 1) -> NativePlan:
     """As few of the first layers with a mode as it takes, the rest kept; all of them where that is not enough."""
     family = [_first(judge, number, mode, prefetch) for number in range(judge.num_layers + 1)]
-    return family[_first_that(family, judge.fits)]
+    return family[-1] if judge.is_out_of_reach else family[_first_that(family, judge.fits)]
 
 
 def spared(chosen: NativePlan, stages: Iterable[Collection[int]], fits: Callable[[NativePlan], bool]) -> NativePlan:

@@ -5,6 +5,9 @@ probabilities of the tokens, and where each was. It is kept until the layer send
 that it was made in. The graph of what runs again goes through no backward pass, which would let go of what it saved: so
 all that was saved on the way to the probabilities stays, attention and norms too, up to the next micro-batch or step.
 Source: mindformers 2.1.0, pynative/distributed/expert_parallel.py, ``self.ctx``.
+
+Auxiliary losses hang on that way, and no tensor shows it: the router's on the probabilities, and the indexer's of
+compressed attention on what attention makes (``_IndexerLossAutoScaler`` of csa.py and dsa_attention.py).
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from swapconf.trace.work import COMMUNICATING, GROUPED
 from swapconf.whatif.pynative.intervals import Interval, Step
 
 _EXPERTS, _ROUTER = "experts", "router"  # mindformers' names of the cell whose tokens are sent, and of who says where
+_INDEXER_LOSS = "indexer_loss"  # how the names of the cells end that compute it
 _EXCHANGE = "AllToAll"
 _LINEAR = (*NO_KERNELS, "Cast", "AddExt", "Concat", "Contiguous", "SumExt")
 _SAVING_OUTPUTS = ("FlashAttentionScore", "Sigmoid", "Exp", "Softmax")
@@ -27,18 +31,18 @@ _SAVING_OUTPUTS = ("FlashAttentionScore", "Sigmoid", "Exp", "Softmax")
 @dataclass(frozen=True, slots=True)
 class Dispatch:
     """Of one forward pass of a layer's experts. ``sent``: the event behind which tokens are with them. ``told``: births
-    of what it keeps; ``before``: of what that was made from and with, in the order of the tasks that did."""
+    of what it keeps; ``before``: of what that was made from and with, in the order of the tasks that did. ``leading``:
+    cells all of which lead to what it keeps."""
 
     layer: int
     experts: Interval
     sent: int
     told: frozenset[int]
     before: tuple[Task, ...]
-    router: Interval | None
+    leading: tuple[Interval, ...]
 
-    def is_routing(self, task: Task) -> bool:
-        """All of the router leads to the probabilities: its auxiliary loss hangs on them, too."""
-        return self.router is not None and self.router.start < task.event < self.router.end
+    def is_leading(self, task: Task) -> bool:
+        return any(one.start < task.event < one.end for one in self.leading)
 
 
 class Dispatches:
@@ -100,23 +104,26 @@ def _dispatch(trace: Trace, step: Step, experts: Interval) -> Dispatch | None:
         sent=products[0],
         told=frozenset(made & used),
         before=before,
-        router=_router(step, experts),
+        leading=tuple(_leading(step, experts)),
     )
 
 
 def _held(dispatch: Dispatch, part: Interval) -> frozenset[int]:
     wanted, found = set(dispatch.told), set(dispatch.told)
     for task in reversed(dispatch.before):
-        if task.event > part.start and (dispatch.is_routing(task) or wanted.intersection(task.outputs)):
+        if task.event > part.start and (dispatch.is_leading(task) or wanted.intersection(task.outputs)):
             wanted.update(task.inputs, task.outputs)
             found.update(_saved_by(task))
     return frozenset(found)
 
 
-def _router(step: Step, experts: Interval) -> Interval | None:
-    name = f"{experts.module.removesuffix(_EXPERTS)}{_ROUTER}"
-    found = (one for one in step.passes if (one.layer, one.module) == (experts.layer, name))
-    return next((one for one in found if one.end <= experts.start), None)
+def _leading(step: Step, experts: Interval) -> Iterator[Interval]:
+    """The router and the losses of indexers before some experts of a layer."""
+    router = f"{experts.module.removesuffix(_EXPERTS)}{_ROUTER}"
+    for one in step.passes:
+        is_so = one.module == router or one.module.endswith(_INDEXER_LOSS)
+        if is_so and one.layer == experts.layer and one.end <= experts.start:
+            yield one
 
 
 def _saved_by(task: Task) -> Iterator[int]:

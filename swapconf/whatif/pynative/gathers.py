@@ -57,7 +57,7 @@ class Gathers:
     def parameters(self) -> frozenset[int]:
         return frozenset(self._times)
 
-    @property
+    @cached_property
     def births(self) -> frozenset[int]:
         return frozenset(self._parameter)
 

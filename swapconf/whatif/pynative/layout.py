@@ -59,15 +59,11 @@ class Layout:
         self.rows = np.flatnonzero(~blocks.on_host)
         self.start, self.end = blocks.start[self.rows], blocks.end[self.rows]
         self.size_bytes = blocks.size_bytes[self.rows]
-        marks = np.array([mark.event for mark in trace.marks], dtype=np.int64)
-        self._users = [
-            np.setdiff1d(blocks.users[blocks.user_offsets[row] : blocks.user_offsets[row + 1]], marks)
-            for row in self.rows
-        ]
-        uses = np.concatenate([np.zeros(0, np.int64), *self._users])
-        order = np.argsort(uses, kind="stable")
-        self._use = uses[order]
-        self._use_row = np.repeat(np.arange(len(self.rows)), [len(users) for users in self._users])[order]
+        users, offsets = _users(trace, self.rows)
+        self._users = np.split(users, offsets[1:-1])
+        order = np.argsort(users, kind="stable")
+        self._use = users[order]
+        self._use_row = np.repeat(np.arange(len(self.rows)), np.diff(offsets))[order]
         self.value_bytes = _value_bytes(trace, self.start, self.size_bytes)
         self._first_output = {
             birth: task.outputs[0] for task in trace.tasks if len(task.outputs) > 1 for birth in task.outputs[1:]
@@ -186,15 +182,32 @@ class Layout:
         return int(self._tasks[place] if place < len(self._tasks) else event + 1) * TICKS - TICKS // 2
 
 
+def _users(trace: Trace, rows: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(int64 [m], who uses each of these blocks, ascending and once, without marks; int64 [n + 1], where those of each
+    begin)."""
+    blocks, marks = trace.blocks, np.array([mark.event for mark in trace.marks], dtype=np.int64)
+    counts = np.diff(blocks.user_offsets)
+    place_of = np.full(len(counts), -1, dtype=np.int64)
+    place_of[rows] = np.arange(len(rows))
+    place = np.repeat(place_of, counts)
+    is_told = (place >= 0) & ~np.isin(blocks.users, marks)
+    users, place = blocks.users[is_told], place[is_told]
+    order = np.lexsort((users, place))
+    users, place = users[order], place[order]
+    is_first = np.ones(len(users), dtype=np.bool_)
+    is_first[1:] = (np.diff(users) != 0) | (np.diff(place) != 0)
+    return users[is_first], np.searchsorted(place[is_first], np.arange(len(rows) + 1))
+
+
 def _value_bytes(trace: Trace, start: NDArray[np.int64], size_bytes: NDArray[np.int64]) -> NDArray[np.int64]:
     """A block is a little larger than its tensor; which of those that a task writes it is, its size says."""
     row_of = dict(zip(start.tolist(), range(len(start)), strict=True))
     found = np.zeros(len(start), dtype=np.int64)
     for task in trace.tasks:
+        sizes = {tensor.size_bytes or 0 for tensor in set(task.output_tensors)}  # a split has hundreds of one shape
         for block in task.outputs:
             row = row_of.get(block)
             if row is not None:
-                sizes = (tensor.size_bytes or 0 for tensor in task.output_tensors)
                 fitting = (size for size in sizes if size <= size_bytes[row] < size + POOL_BYTES)
                 found[row] = max(found[row], *fitting, 0)
     return np.where(found > 0, found, size_bytes)

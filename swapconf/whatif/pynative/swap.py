@@ -122,7 +122,7 @@ def _is_moved(layout: Layout, row: int, step: Step, part: Interval) -> bool:
     if birth > part.start:
         return not layout.is_used(row, part.end, step.backward) or layout.is_used(row, part.turn, part.through)
     return (
-        not (layout.rules.keeps_inputs and is_given_to_all(layout, row, step))
-        and layout.is_used(row, part.start, part.end)
+        layout.is_used(row, part.start, part.end)
         and layout.is_used(row, part.turn, part.through)
+        and not (layout.rules.keeps_inputs and is_given_to_all(layout, row, step))  # last, as it asks all layers
     )
