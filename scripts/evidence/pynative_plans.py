@@ -61,10 +61,11 @@ card may hold; without, threads race, as on cards, and two runs of one YAML diff
 """
 PARALLEL = "## Parallel layouts"
 PARALLEL_HOW = """\
-Made by `scripts/evidence/pynative_plans.py --seed {seed} --shapes {shapes} --parallel --table` with {versions}, in the
-same way: random layouts of tensor, sequence, context and expert parallelism, pipelines and shards, with 1 to 4
+Made by `scripts/evidence/pynative_plans.py --seed {seed} --shapes {shapes} --parallel --table` with {versions},
+in the same way: random layouts of tensor, sequence, context and expert parallelism, pipelines and shards, with 1 to 4
 micro-batches, each planned for one random budget. In a pipeline the budget holds on each stage, a plan is confirmed by
-a run of each, and the figures are those of the stage that holds most.
+a run of each, and the figures are those of the stage that holds most. *Step*: against that of the best simple strategy
+that fits, by the same times.
 
 | shape | budget, B | plan | step | used | off | at most | with fragments | off | rounds | fits |
 |---|---|---|---|---|---|---|---|---|---|---|
