@@ -13,6 +13,7 @@ import pytest
 from swapconf.trace.lifetimes import NEVER, TICKS
 from swapconf.trace.marks import Mark, Moment
 from swapconf.trace.trace import Block, Task, Tensor, Trace
+from swapconf.whatif.pynative.changes import Changes
 from swapconf.whatif.pynative.intervals import steps
 from swapconf.whatif.pynative.layout import Layout
 from swapconf.whatif.pynative.recompute import recompute
@@ -268,6 +269,17 @@ def test_what_runs_again_does_so_before_an_operator_has_memory_for_what_it_makes
     assert [layout.before(event) for event in (32, 36)] == [31, 36]
 
 
+def recomputed(trace: Trace) -> tuple[Layout, Changes]:
+    """What becomes of its blocks where the layer runs again."""
+    (step,) = steps(trace.marks)
+    layer = step.layer(0)
+    assert layer is not None
+    layout = Layout(trace, (step,))
+    changes = layout.unchanged()
+    recompute(layout, changes, step, layer)
+    return layout, changes
+
+
 def test_what_the_core_of_attention_makes_is_there_until_it_is_through() -> None:
     """Python's names have it, when nothing saves it any more; outside, the last reader lets go."""
     keys, scores, outside = 9, 11, 14
@@ -290,12 +302,7 @@ def test_what_the_core_of_attention_makes_is_there_until_it_is_through() -> None
         Mark(13, Moment.MODULE_ENDS, 0, "self_attention.core_attention"),
     )
     trace = replace(trace, marks=tuple(sorted((*trace.marks, *core), key=lambda mark: mark.event)))
-    (step,) = steps(trace.marks)
-    layer = step.layer(0)
-    assert layer is not None
-    layout = Layout(trace, (step,))
-    changes = layout.unchanged()
-    recompute(layout, changes, step, layer)
+    layout, changes = recomputed(trace)
     assert changes.end.tolist() == [layout.behind(13), layout.behind(13), layout.behind(16)]
 
 
@@ -315,10 +322,5 @@ def test_where_each_token_was_stays_until_the_layer_sends_tokens_again(is_read_b
     )
     experts = (Mark(8, Moment.MODULE_BEGINS, 0, "mlp.experts"), Mark(16, Moment.MODULE_ENDS, 0, "mlp.experts"))
     trace = replace(trace, marks=tuple(sorted((*trace.marks, *experts), key=lambda mark: mark.event)))
-    (step,) = steps(trace.marks)
-    layer = step.layer(0)
-    assert layer is not None
-    layout = Layout(trace, (step,))
-    changes = layout.unchanged()
-    recompute(layout, changes, step, layer)
+    _, changes = recomputed(trace)
     assert bool(changes.end[0] > MOMENTS[4][0] * TICKS) is stays
