@@ -49,9 +49,11 @@ class Dispatches:
     def __init__(self, trace: Trace, steps: Iterable[Step]) -> None:
         self._found = tuple(_dispatches(trace, steps))
         self._held: dict[Interval, frozenset[int]] = {}
-        self._turns: dict[tuple[int, str], list[int]] = {}
-        for one in (one for step in steps for one in step.passes if one.turn is not None):
-            self._turns.setdefault((one.layer, one.module), []).append(one.turn or 0)
+        self._turns: dict[tuple[int, str], dict[int, tuple[Step, Interval]]] = {}
+        for step in steps:
+            for one in step.passes:
+                if one.turn is not None:
+                    self._turns.setdefault((one.layer, one.module), {})[one.turn] = step, one
 
     def of(self, part: Interval) -> Dispatch | None:
         """The one in a part; None where it has none, or is itself what sends: that is given the probabilities."""
@@ -76,8 +78,12 @@ class Dispatches:
         if part.turn is None:
             return NEVER
         sent = [one.sent for one in self._found if one.layer == part.layer]
-        again = self._turns.get((part.layer, part.module), [])
+        again = self._turns.get((part.layer, part.module), {})
         return min((event for event in (*sent, *again) if event > part.turn), default=NEVER)
+
+    def turning(self, part: Interval, event: int) -> tuple[Step, Interval] | None:
+        """The pass of a part in another micro-batch that turns at an event."""
+        return self._turns.get((part.layer, part.module), {}).get(event)
 
 
 def _dispatches(trace: Trace, steps: Iterable[Step]) -> Iterator[Dispatch]:

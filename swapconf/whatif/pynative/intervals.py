@@ -49,7 +49,10 @@ class Step:
     ended: frozenset[int] = frozenset()
 
     def layer(self, number: int) -> Interval | None:
-        return next((one for one in self.passes if one.layer == number and not one.module), None)
+        return self.part(number, "")
+
+    def part(self, layer: int, module: str) -> Interval | None:
+        return next((one for one in self.passes if (one.layer, one.module) == (layer, module)), None)
 
 
 class _Forward:

@@ -13,8 +13,8 @@ from swapconf.decide.strategy import ModuleDecision
 from swapconf.models.pynative_modules import Known, unknown
 from swapconf.whatif.pynative.intervals import Step
 from swapconf.words.phrases import phrase
-from swapconf.words.units import runs
 
+_MODULES = "op_swap"
 _COMMUNICATION = "select_comm_recompute"  # there is none in the layers of one card
 
 
@@ -24,10 +24,11 @@ class NotPredicted(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """``again``: (layer, path of a module, "" for the whole layer). ``moved``: (layer, the layer that says when)."""
+    """``again``: (layer, path of a module, "" for the whole layer). ``moved``: the same, and the layer that says
+    when."""
 
     again: frozenset[tuple[int, str]]
-    moved: tuple[tuple[int, int], ...]
+    moved: tuple[tuple[int, str, int], ...]
 
 
 def parts(config: Config, steps: Iterable[Step], known: Known = unknown) -> Parts:
@@ -42,21 +43,49 @@ def parts(config: Config, steps: Iterable[Step], known: Known = unknown) -> Part
             paths.setdefault(one.layer, set()).add(one.module)
             are_told |= bool(one.module) and one.turn is not None
     again: dict[int, set[str]] = {}
-    moved: dict[int, int] = {}
+    moved: dict[tuple[int, str], int] = {}
     for decision in decide_parallel(config):
         if decision.kind == _COMMUNICATION:
             continue
         _refuse(decision)
         for layer in decision.layers:
+            if decision.kind == _MODULES:
+                continue
             if decision.effect == "swap" and decision.prefetch_layers:
-                moved.setdefault(layer, layer + decision.prefetch_layers)
+                moved.setdefault((layer, ""), layer + decision.prefetch_layers)
             elif decision.effect == "recompute":
                 if decision.module and not are_told:
                     raise NotPredicted(_untold())
                 again.setdefault(layer, set()).update(_paths(decision.module, paths.get(layer, set())))
+    for layer, path, prefetch in _swapped_modules(config, known):
+        if not are_told:
+            raise NotPredicted(_untold())
+        if path not in paths.get(layer, set()):
+            raise NotPredicted(_no_module(path, layer))
+        moved.setdefault((layer, path), layer + prefetch)
     return Parts(
         frozenset((layer, path) for layer, found in again.items() for path in _outermost(found)),
-        tuple(sorted(moved.items())),
+        tuple((layer, path, target) for (layer, path), target in sorted(moved.items())),
+    )
+
+
+def _swapped_modules(config: Config, known: Known) -> Iterator[tuple[int, str, int]]:
+    """(layer, path of a module, how many layers ahead it returns), without those in others. Raises NotPredicted where
+    it is not known what a layer has."""
+    for layer, here in by_layer_in_parallel(config, known):
+        for one in here:
+            if one.kind == _MODULES and one.effect == "swap" and one.prefetch_layers:
+                if known(layer) is None:
+                    raise NotPredicted(_untold())
+                yield from ((layer, path, one.prefetch_layers) for path in one.paths)
+
+
+def _no_module(path: str, layer: int) -> str:
+    return phrase(
+        "op_swap {path} in layer {layer}: the swap of single operators is not predicted, that of modules and of whole "
+        "layers is; `swapconf dryrun` runs it",
+        path=path,
+        layer=layer,
     )
 
 
@@ -97,16 +126,6 @@ def _untold() -> str:
 
 
 def _refuse(decision: ModuleDecision) -> None:
-    layers = ", ".join(runs(frozenset(decision.layers)))
-    if decision.kind == "op_swap":
-        raise NotPredicted(
-            phrase(
-                "op_swap {module} in layers {layers}: the swap of single modules is not predicted, that of whole "
-                "layers is (layer_swap)",
-                module=decision.module,
-                layers=layers,
-            )
-        )
     if decision.effect == "keep":
         raise NotPredicted(_kept(decision.module))
 

@@ -65,8 +65,8 @@ def _changes(
         for one in step.passes:
             if (one.layer, one.module) in parts.again:
                 recompute(layout, changes, step, one)
-        for layer, target in parts.moved:
-            part, other = step.layer(layer), step.layer(target)
+        for layer, module, target in parts.moved:
+            part, other = step.part(layer, module), step.layer(target)
             if part is not None and other is not None:
                 swap(layout, changes, step, part, other)
     shards = layout.of_shards  # gathered once more for what runs again

@@ -122,6 +122,9 @@ class Kept:
         self._held = layout.dispatches.held(part)
         until = layout.dispatches.until(part)
         self.ticks = NEVER if until == NEVER else until * TICKS
+        following = layout.dispatches.turning(part, until)
+        if following is not None and (sent := _sent_again(layout, *following)) is not None:
+            self.ticks = sent
 
     def until(self, row: int, end: int) -> int:
         """The release of what was saved in the part, which would be at ``end``; both in ticks."""
@@ -149,6 +152,12 @@ class Kept:
             row = self._layout.row(birth)
             if row is not None and self._step.start <= birth < part.start and birth not in self._layout.gathers.births:
                 changes.lengthen(row, self.ticks)
+
+
+def _sent_again(layout: Layout, step: Step, part: Interval) -> int | None:
+    """When a part that runs again sends tokens, in ticks: not as it begins."""
+    run, dispatch = run_again(layout, step, part), layout.dispatches.of(part)
+    return None if run is None or dispatch is None else Replay(part.start, run.turn).at(dispatch.sent)
 
 
 def hold_inputs(layout: Layout, changes: Changes, step: Step, part: Interval, until: int) -> None:

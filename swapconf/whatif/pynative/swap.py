@@ -17,15 +17,16 @@ from swapconf.whatif.pynative.layout import Layout
 
 
 def swap(layout: Layout, changes: Changes, step: Step, part: Interval, target: Interval) -> None:
-    """``part``: the layer whose saved blocks move. ``target``: the layer that says when."""
+    """``part``: the layer, or a module in it, whose saved blocks move. ``target``: the layer that says when."""
     if target.turn is None or part.turn is None:
         return
     leaves, returns = target.end * TICKS + 1, target.turn * TICKS + 1
     for row in moved_rows(layout, step, part):
         changes.move(Move(row, part.layer, leaves, returns), end_of_moved(layout, row, step, part))
     move_gathered(layout, changes, step, part, leaves, returns)
-    for cell in (part, target):
-        hold_gradient(layout, changes, step, cell)
+    for cell in (step.layer(part.layer), target):
+        if cell is not None and cell.turn is not None:
+            hold_gradient(layout, changes, step, cell)
 
 
 def is_given_to_all(layout: Layout, row: int, step: Step) -> bool:
@@ -120,7 +121,8 @@ def _is_moved(layout: Layout, row: int, step: Step, part: Interval) -> bool:
         is_kept = layout.dispatches.has(birth, part) or (birth > part.start and layout.is_saved_by_its_own(birth))
         return is_kept and layout.is_never_let_go(row, part.turn, step.end)
     if birth > part.start:
-        return not layout.is_used(row, part.end, step.backward) or layout.is_used(row, part.turn, part.through)
+        is_own = not layout.is_used(row, part.end, step.backward) or layout.is_used(row, part.turn, part.through)
+        return is_own or birth in layout.sent  # what communicates saves what it makes
     return (
         layout.is_used(row, part.start, part.end)
         and layout.is_used(row, part.turn, part.through)

@@ -95,8 +95,8 @@ class NativeTimes:
                     turn, us = self._run_again(step, one)
                     yield turn, _AGAIN, (number, one.layer), us
             gone: set[int] = set()  # what several layers saved moves with the first
-            for layer, target in parts.moved:
-                own, other = step.layer(layer), step.layer(target)
+            for layer, module, target in parts.moved:
+                own, other = step.part(layer, module), step.layer(target)
                 if own is None or other is None or own.turn is None or other.turn is None:
                     continue
                 rows = [row for row in self._moved(step, own) if row not in gone]
