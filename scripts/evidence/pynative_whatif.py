@@ -65,8 +65,8 @@ peak of how many strategies; *bound over*: how far it lies over that in the medi
 `pp`, and parameters in shards (`dp`), with 1 to 4 micro-batches. All runs are with `--launch-blocking`, as threads race
 on several ranks; experts get even shares of the tokens.
 
-Not in it: layers that are both swapped and recomputed, swap of single modules, `exclude_op`, `recompute_comm`,
-asynchronous exchanges. The true runs are dry runs; none was compared with a card.
+Not in it: layers that are both swapped and recomputed, `exclude_op`, `recompute_comm`, asynchronous exchanges. The true
+runs are dry runs; none was compared with a card.
 """
 MADE = "Made by `scripts/evidence/pynative_whatif.py {asked} --table` with {versions}."
 HEAD = (

@@ -31,8 +31,12 @@ INNER = (
     "    self_attention.core_attention: ['0-1']\n    .*norm: ['1']\n"
 )
 COMMUNICATION = "recompute_comm:\n  enable: true\n  select_module:\n    {}: ['0']\n"
+MODULES = (
+    "swap:\n  enable: true\n  default_prefetch: 1\n  op_swap:\n    - op_name: mlp\n      layers: ['0']\n"
+    "    - op_name: 'self_attention[.]core_attention'\n      layers: ['0']\n"
+)
 BOTH = FULL.replace("0-1", "1") + SWAP
-CASES = {"full": FULL, "select": SELECT, "inner": INNER, "swap": SWAP, "both": BOTH}
+CASES = {"full": FULL, "select": SELECT, "inner": INNER, "swap": SWAP, "both": BOTH, "modules": MODULES}
 
 
 def true(name: str) -> int:
@@ -95,6 +99,7 @@ def test_a_recomputed_layer_is_not_swapped(tmp_path: Path) -> None:
     [
         (FULL, ("--hardware", "ascend_910b2"), "--hardware is not there in PyNative mode"),
         (FULL + "  exclude_op: ['matmul']\n", (), "kept from recompute (matmul)"),
+        (MODULES.replace("mlp", "mlp.activation_func.silu"), (), "the swap of single operators is not predicted"),
         (COMMUNICATION.format(".*silu"), (), "reaches operators that do not communicate, as mlp.activation_func.silu"),
     ],
 )
