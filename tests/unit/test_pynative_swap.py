@@ -13,7 +13,7 @@ import pytest
 from swapconf.trace.lifetimes import NEVER, TICKS
 from swapconf.trace.marks import Mark, Moment
 from swapconf.trace.trace import Block, Task, Tensor, Trace
-from swapconf.whatif.pynative.changes import Changes
+from swapconf.whatif.pynative.changes import Changes, Replay
 from swapconf.whatif.pynative.intervals import steps
 from swapconf.whatif.pynative.layout import Layout
 from swapconf.whatif.pynative.recompute import recompute
@@ -324,3 +324,43 @@ def test_where_each_token_was_stays_until_the_layer_sends_tokens_again(is_read_b
     trace = replace(trace, marks=tuple(sorted((*trace.marks, *experts), key=lambda mark: mark.event)))
     _, changes = recomputed(trace)
     assert bool(changes.end[0] > MOMENTS[4][0] * TICKS) is stays
+
+
+def test_in_a_gpipe_what_is_kept_of_tokens_goes_when_the_layer_sends_them_again_and_not_as_it_begins() -> None:
+    """Both micro-batches go forward before the first goes back, so that the next to send tokens is what runs again."""
+    blocks, tasks = [], [task(8, "Mul", ())]
+    marks = [Mark(1, Moment.STEP_BEGINS, -1)]
+    for first, turn in ((10, 60), (30, 80)):
+        order, tokens = first + 2, first + 4
+        blocks += [block(order, turn + 6, first + 5, first + 7, turn + 3), block(tokens, first + 9, first + 6)]
+        tasks += [
+            task(order, "ArgSort", (), (order, "Int64")),
+            task(tokens, "InnerCommAllToAllV", (), (tokens, "BFloat16")),
+            task(first + 5, "IndexSelect", (order,)),
+            task(first + 6, "GroupedMatmul", (tokens,)),
+            task(first + 7, "IndexSelect", (order,)),
+            task(turn + 3, "InplaceIndexAddExt", (order,)),
+        ]
+        marks += [
+            Mark(first, Moment.FORWARD_BEGINS, 0),
+            Mark(first + 3, Moment.MODULE_BEGINS, 0, "mlp.experts"),
+            Mark(first + 8, Moment.MODULE_ENDS, 0, "mlp.experts"),
+            Mark(first + 10, Moment.FORWARD_ENDS, 0),
+            Mark(first + 11, Moment.MODEL_ENDS, -1),
+            Mark(turn, Moment.BACKWARD_PASS_BEGINS, -1),
+            Mark(turn + 1, Moment.BACKWARD_BEGINS, 0),
+            Mark(turn + 8, Moment.BACKWARD_ENDS, 0),
+            Mark(turn + 9, Moment.BACKWARD_PASS_ENDS, -1),
+        ]
+    made_of = sorted(tasks, key=lambda one: one.event)
+    trace = replace(made(blocks, *made_of), marks=tuple(sorted(marks, key=lambda mark: mark.event)))
+    one, other = steps(trace.marks)
+    layer, later = one.layer(0), other.layer(0)
+    assert layer is not None
+    assert later is not None
+    layout = Layout(trace, (one, other))
+    changes = layout.unchanged()
+    recompute(layout, changes, one, layer)
+    (kept,) = [again.end for again in changes.again if layout.start[again.row] == 12]
+    assert later.turn is not None
+    assert later.turn * TICKS < kept == Replay(later.start, 83).at(36)
