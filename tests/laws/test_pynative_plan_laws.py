@@ -23,6 +23,7 @@ MODES = st.one_of(
     st.sampled_from([KEEP, FULL, SWAP]),
     st.frozensets(st.sampled_from([path for path in PATHS if "." not in path]), min_size=1).map(NativeMode),
     st.sampled_from(PATHS).map(lambda path: NativeMode(frozenset({path}))),
+    st.sampled_from(PATHS).map(lambda path: NativeMode(moved=frozenset({path}))),
 )
 
 

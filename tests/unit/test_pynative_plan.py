@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from click.testing import Result
 
 from swapconf.cli import plan_pynative
@@ -19,7 +20,7 @@ from swapconf.config.yaml_document import parse
 from swapconf.plan.limits import Budget
 from swapconf.plan.planned import Verdict
 from swapconf.plan.pynative.judge import NativeJudge, native_judge_of
-from swapconf.plan.pynative.menu import recomputes, uniform
+from swapconf.plan.pynative.menu import moves, recomputes, uniform
 from swapconf.plan.pynative.modes import FULL, KEEP, SWAP, NativeMode, NativePlan
 from swapconf.plan.pynative.planned import NativePlanned, plan, spared
 from swapconf.plan.runs import StageRun
@@ -42,14 +43,16 @@ SEVERAL_CARDS = PLAIN.replace("global_batch_size: 1", "global_batch_size: 8")
 
 
 @cache
-def judge_under(budget_bytes: int, host_bytes: int | None = None, max_entries: int = 6) -> NativeJudge:
+def judge_under(
+    budget_bytes: int, host_bytes: int | None = None, max_entries: int = 6, slower_link: float = 0.3
+) -> NativeJudge:
     study = study_document(parse(PLAIN, "train.yaml"), PAIR, {})
     return native_judge_of(
         study,
         [FOLDER],
         Machine(hardware=hardware.load("ascend_910b2")),
         Budget(card_bytes=budget_bytes, host_bytes=host_bytes),
-        slower_link=0.3,
+        slower_link=slower_link,
         max_entries=max_entries,
     )
 
@@ -65,6 +68,28 @@ def answer(folder: Path, budget: str, *more: str, text: str = PLAIN) -> dict[str
     assert result.exit_code in (0, 3), result.output
     found: dict[str, Any] = json.loads(result.stdout)
     return found
+
+
+def test_single_modules_are_swapped_where_that_of_layers_waits_for_the_link_and_not_where_it_costs_nothing() -> None:
+    assert moves(judge_under(NONE_BYTES)) == []
+    slow = judge_under(NONE_BYTES, slower_link=0.9)
+    none, layers, *single = [uniform(slow, mode) for mode in (KEEP, SWAP, *moves(slow))]
+    assert [plan.entries[0].path for plan in single] == ["self_attention", "mlp"]
+
+    def worth(plan: NativePlan) -> float:
+        saved = slow.used_bytes(none) - slow.used_bytes(plan)
+        return saved / (slow.time(plan).step_us - slow.time(none).step_us)
+
+    assert all(worth(plan) > worth(layers) for plan in single)
+
+
+def test_a_plan_that_swaps_a_module_says_so_in_the_yaml() -> None:
+    judge = judge_under(NONE_BYTES)
+    made = uniform(judge, NativeMode(moved=frozenset({"mlp"})))
+    text = write(PLAIN, parse(PLAIN, "t.yaml"), judge.config(made), "planned")
+    swap = yaml.safe_load(text)["swap"]
+    assert swap == {"enable": True, "default_prefetch": 1, "op_swap": [{"op_name": "mlp", "layers": ["0"]}]}
+    assert judge.moved_bytes(made) > 0
 
 
 def test_nothing_is_planned_where_all_fits(tmp_path: Path) -> None:

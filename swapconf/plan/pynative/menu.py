@@ -15,6 +15,8 @@ from swapconf.plan.pynative.modes import FULL, KEEP, SWAP, NativeMode, NativePla
 PREFETCHES = (1, 2, 4)
 _WORTH = 0.01  # of what full recompute saves: what a module has to save
 _LONGEST = 4  # modules of a mode
+_WORTH_MOVING = 0.1  # of what the swap of whole layers saves
+_SINGLE = 2  # modules whose swap is tried
 _NOISE = 1e-4
 
 
@@ -71,6 +73,21 @@ def prefetches(judge: NativeJudge) -> list[int]:
             found.append(prefetch)
             fastest = step_us
     return found
+
+
+def moves(judge: NativeJudge) -> list[NativeMode]:
+    """Swaps of a single module that save more for their time than that of whole layers, those that save most first."""
+    none, layers = _tried(judge, KEEP), _tried(judge, SWAP)
+    worth = (none.used_bytes - layers.used_bytes) * _WORTH_MOVING
+    found: list[_Tried] = []
+    for path in sorted(frozenset[str]().union(*judge.paths)):
+        mode = NativeMode(moved=frozenset({path}))
+        if judge.allows(uniform(judge, mode)):
+            one = _tried(judge, mode)
+            is_better = _saved_for_time(none, one) > _saved_for_time(none, layers)
+            if is_better and none.used_bytes - one.used_bytes > max(worth, 0):
+                found.append(one)
+    return [one.mode for one in sorted(found, key=lambda one: (one.used_bytes, sorted(one.mode.moved)))[:_SINGLE]]
 
 
 def _larger(judge: NativeJudge, mode: NativeMode) -> Iterator[NativeMode]:

@@ -14,6 +14,7 @@ from swapconf.config.config import (
     LayerSelection,
     LayerSwap,
     ListedSwap,
+    OpSwap,
     SelectRecompute,
     Swap,
     SwapOff,
@@ -27,15 +28,19 @@ _WHOLE = ""  # the path of a layer itself
 
 @dataclass(frozen=True, slots=True)
 class NativeMode:
-    """What becomes of a layer. ``again``: paths of its modules that run once more, "" for the whole layer; none of them
-    lies in another. A swapped layer has none."""
+    """What becomes of a layer. ``again``: paths of its modules that run once more; ``moved``: of those that are
+    swapped; "" for the whole layer. None of them lies in another, and a layer has either."""
 
     again: frozenset[str] = frozenset()
-    is_swapped: bool = False
+    moved: frozenset[str] = frozenset()
+
+    @property
+    def is_swapped(self) -> bool:
+        return bool(self.moved)
 
     def within(self, paths: frozenset[str]) -> NativeMode:
         """The same in a layer that has these modules."""
-        return NativeMode(self.again & (paths | {_WHOLE}), self.is_swapped)
+        return NativeMode(self.again & (paths | {_WHOLE}), self.moved & (paths | {_WHOLE}))
 
     def joined(self, path: str) -> NativeMode | None:
         """With one more module; None where that lies in one of these, or is one."""
@@ -46,12 +51,12 @@ class NativeMode:
 
 KEEP = NativeMode()
 FULL = NativeMode(frozenset({_WHOLE}))
-SWAP = NativeMode(is_swapped=True)
+SWAP = NativeMode(moved=frozenset({_WHOLE}))
 
 
 @dataclass(frozen=True, order=True, slots=True)
 class NativeEntry:
-    """One entry of the YAML: the swap of layers, or the recompute of one module; ``path``: "" for whole layers."""
+    """One entry of the YAML: the swap or the recompute of one module; ``path``: "" for whole layers."""
 
     is_swap: bool
     path: str
@@ -68,23 +73,21 @@ class NativePlan:
     @cached_property
     def entries(self) -> tuple[NativeEntry, ...]:
         """What the YAML has to say: recompute, whole layers first, then the swap."""
-        paths = sorted({path for mode in self.modes for path in mode.again})
-        found = [NativeEntry(False, path, self._layers(path)) for path in paths]
-        swapped = tuple(index for index, mode in enumerate(self.modes) if mode.is_swapped)
-        return (*found, NativeEntry(True, _WHOLE, swapped)) if swapped else tuple(found)
-
-    def _layers(self, path: str) -> tuple[int, ...]:
-        return tuple(index for index, mode in enumerate(self.modes) if path in mode.again)
+        layers: dict[tuple[bool, str], list[int]] = {}
+        for index, mode in enumerate(self.modes):
+            for is_swap, paths in ((False, mode.again), (True, mode.moved)):
+                for path in paths:
+                    layers.setdefault((is_swap, path), []).append(index)
+        return tuple(NativeEntry(*key, tuple(found)) for key, found in sorted(layers.items()))
 
     def without(self, entry: NativeEntry) -> NativePlan:
         """The same, with one entry less."""
-        modes = tuple(
-            NativeMode(mode.again - {entry.path}, mode.is_swapped)
-            if not entry.is_swap
-            else replace(mode, is_swapped=False)
+        less = {entry.path}
+        modes = (
+            NativeMode(mode.again, mode.moved - less) if entry.is_swap else NativeMode(mode.again - less, mode.moved)
             for mode in self.modes
         )
-        return replace(self, modes=modes)
+        return replace(self, modes=tuple(modes))
 
     def keeping(self, layers: Collection[int]) -> NativePlan:
         """The same, but for these layers, which are kept."""
@@ -96,16 +99,22 @@ def config_of(plan: NativePlan, base: Config) -> Config:
     goes, as it would keep parts of what the plan counts on."""
     full: FullRecompute | None = None
     select: list[SelectRecompute] = []
-    swap: Swap = SwapOff()
+    whole: list[LayerSwap] = []
+    single: list[OpSwap] = []
+    places = {"origin": _PLANNED, "layers_origin": _PLANNED, "prefetch_origin": _PLANNED}
     for entry in plan.entries:
         layers = _selection(entry.layers, len(plan.modes))
-        if entry.is_swap:
-            places = {"origin": _PLANNED, "layers_origin": _PLANNED, "prefetch_origin": _PLANNED}
-            swap = ListedSwap(layer_swap=(LayerSwap(layers=layers, prefetch=plan.prefetch, **places),), given_entries=1)
+        if entry.is_swap and entry.path == _WHOLE:
+            whole.append(LayerSwap(layers=layers, prefetch=plan.prefetch, **places))
+        elif entry.is_swap:
+            single.append(OpSwap(pattern=entry.path, layers=layers, prefetch=plan.prefetch, **places))
         elif entry.path == _WHOLE:
             full = FullRecompute(layers=layers, origin=_PLANNED)
         else:
             select.append(SelectRecompute(pattern=entry.path, layers=layers, origin=_PLANNED))
+    swap: Swap = SwapOff()
+    if whole or single:
+        swap = ListedSwap(layer_swap=tuple(whole), op_swap=tuple(single), given_entries=len(whole) + len(single))
     recompute = replace(base.recompute, full=full, select=tuple(select), select_exclude=(), kept_ops=())
     return replace(base, swap=swap, recompute=recompute)
 

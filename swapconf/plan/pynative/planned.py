@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 from swapconf.plan.planned import Verdict
 from swapconf.plan.pynative.judge import NativeJudge
-from swapconf.plan.pynative.menu import mixed, prefetches, recomputes, uniform
+from swapconf.plan.pynative.menu import mixed, moves, prefetches, recomputes, uniform
 from swapconf.plan.pynative.modes import FULL, KEEP, SWAP, NativeEntry, NativeMode, NativePlan
 
 _SHARES = 4  # of the layers that are swapped, beside another mode; with an effort of 1
@@ -87,15 +87,16 @@ def plan(
 
 def families(judge: NativeJudge, effort: float = 1.0) -> list[Family]:
     """Those that end in the fastest plan first. ``effort``: scales how many shares of swapped layers are tried."""
-    modes, count = recomputes(judge), judge.num_layers
+    modes, count, swaps = recomputes(judge), judge.num_layers, [SWAP, *moves(judge)]
     found: dict[Family, None] = {}
     for faster, slower in combinations(modes, 2):
         found[_first_layers(judge, 0, slower, faster)] = None
     for prefetch in prefetches(judge):
         most = count - prefetch
         for mode in modes:
-            swaps = [mixed(judge, [SWAP] * a + [mode] * (count - a), prefetch) for a in range(most + 1)]
-            found[tuple(swaps)] = None
+            for swap in swaps:
+                made = [mixed(judge, [swap] * a + [mode] * (count - a), prefetch) for a in range(most + 1)]
+                found[tuple(made)] = None
         for share in _shares(most, max(1, round(_SHARES * effort))):
             for faster, slower in combinations(modes, 2):
                 found[_first_layers(judge, share, slower, faster, prefetch)] = None
