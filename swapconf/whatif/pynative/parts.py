@@ -9,7 +9,6 @@ from swapconf.config.config import Config
 from swapconf.decide import budget
 from swapconf.decide.module_paths import compiled
 from swapconf.decide.modules import by_layer_in_parallel, decide_parallel
-from swapconf.decide.strategy import ModuleDecision
 from swapconf.models.pynative_modules import Known, unknown
 from swapconf.whatif.pynative.intervals import Step
 from swapconf.words.phrases import phrase
@@ -36,37 +35,51 @@ def parts(config: Config, steps: Iterable[Step], known: Known = unknown) -> Part
     _refuse_functions(config, known)
     if config.recompute.kept_ops and (config.recompute.full is not None or config.recompute.select):
         raise NotPredicted(_kept(", ".join(config.recompute.kept_ops)))
-    paths: dict[int, set[str]] = {}
-    are_told = False
-    for step in steps:
-        for one in step.passes:
-            paths.setdefault(one.layer, set()).add(one.module)
-            are_told |= bool(one.module) and one.turn is not None
+    modules = _Modules(steps)
     again: dict[int, set[str]] = {}
     moved: dict[tuple[int, str], int] = {}
     for decision in decide_parallel(config):
-        if decision.kind == _COMMUNICATION:
+        if decision.kind in (_COMMUNICATION, _MODULES):
             continue
-        _refuse(decision)
+        if decision.effect == "keep":
+            raise NotPredicted(_kept(decision.module))
         for layer in decision.layers:
-            if decision.kind == _MODULES:
-                continue
             if decision.effect == "swap" and decision.prefetch_layers:
                 moved.setdefault((layer, ""), layer + decision.prefetch_layers)
             elif decision.effect == "recompute":
-                if decision.module and not are_told:
-                    raise NotPredicted(_untold())
-                again.setdefault(layer, set()).update(_paths(decision.module, paths.get(layer, set())))
+                again.setdefault(layer, set()).update(modules.matching(layer, decision.module))
     for layer, path, prefetch in _swapped_modules(config, known):
-        if not are_told:
-            raise NotPredicted(_untold())
-        if path not in paths.get(layer, set()):
-            raise NotPredicted(_no_module(path, layer))
+        modules.check(layer, path)
         moved.setdefault((layer, path), layer + prefetch)
     return Parts(
         frozenset((layer, path) for layer, found in again.items() for path in _outermost(found)),
         tuple((layer, path, target) for (layer, path), target in sorted(moved.items())),
     )
+
+
+class _Modules:
+    """Those of each layer that a trace tells."""
+
+    def __init__(self, steps: Iterable[Step]) -> None:
+        self._paths: dict[int, set[str]] = {}
+        self._are_told = False
+        for step in steps:
+            for one in step.passes:
+                self._paths.setdefault(one.layer, set()).add(one.module)
+                self._are_told |= bool(one.module) and one.turn is not None
+
+    def matching(self, layer: int, pattern: str) -> Iterator[str]:
+        """Paths, "" for the whole layer where there is no pattern. Raises NotPredicted."""
+        if pattern and not self._are_told:
+            raise NotPredicted(_untold())
+        return _paths(pattern, self._paths.get(layer, set()))
+
+    def check(self, layer: int, path: str) -> None:
+        """Raises NotPredicted where it is no module of the layer."""
+        if not self._are_told:
+            raise NotPredicted(_untold())
+        if path not in self._paths.get(layer, set()):
+            raise NotPredicted(_no_module(path, layer))
 
 
 def _swapped_modules(config: Config, known: Known) -> Iterator[tuple[int, str, int]]:
@@ -123,11 +136,6 @@ def _outermost(paths: set[str]) -> Iterator[str]:
 
 def _untold() -> str:
     return phrase("the trace does not tell the modules of its layers; make it again with this version of swapconf")
-
-
-def _refuse(decision: ModuleDecision) -> None:
-    if decision.effect == "keep":
-        raise NotPredicted(_kept(decision.module))
 
 
 def _kept(operators: str) -> str:
