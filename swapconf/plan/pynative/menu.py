@@ -76,8 +76,8 @@ def prefetches(judge: NativeJudge) -> list[int]:
 
 
 def moves(judge: NativeJudge) -> list[NativeMode]:
-    """Swaps of a single module that save more for their time than that of whole layers, those that save most first; none
-    where nothing is swapped, as in pipelines."""
+    """Swaps of a single module that save more for their time than that of whole layers, those that save most first;
+    none where nothing is swapped, as in pipelines."""
     if not judge.allows(uniform(judge, SWAP)):
         return []
     none, layers = _tried(judge, KEEP), _tried(judge, SWAP)
