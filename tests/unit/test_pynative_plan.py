@@ -83,6 +83,17 @@ def test_single_modules_are_swapped_where_that_of_layers_waits_for_the_link_and_
     assert all(worth(plan) > worth(layers) for plan in single)
 
 
+@pytest.mark.parametrize("modules", [["mlp"], ["self_attention"], ["mlp", "self_attention"]])
+def test_swapped_modules_wait_for_the_link_as_their_layer_does(modules: list[str]) -> None:
+    """What is hidden behind kernels is the same: only as many bytes less are waited for, once on each way."""
+    slow = judge_under(NONE_BYTES, slower_link=0.99)
+    layers, some = (uniform(slow, NativeMode(moved=frozenset(paths))) for paths in ([""], modules))
+    less_bytes = slow.moved_bytes(layers) - slow.moved_bytes(some)
+    assert 0 < less_bytes < slow.moved_bytes(layers)
+    waited = slow.time(layers).stall_us - slow.time(some).stall_us
+    assert waited == pytest.approx(2 * less_bytes / (slow.slower_gbps * 1e3))
+
+
 def test_a_plan_that_swaps_a_module_says_so_in_the_yaml() -> None:
     judge = judge_under(NONE_BYTES)
     made = uniform(judge, NativeMode(moved=frozenset({"mlp"})))

@@ -6,13 +6,15 @@ is a card which is never kept waiting by Python. Collectives take no time here. 
 - what runs again takes its time once more, just before the backward pass asks for it;
 - a swapped layer is copied to the host when its forward pass ends, and back when that of the layer ``prefetch`` further
   is gone back through; all copies share one stream and one link. The main stream waits where hyper_parallel makes it
-  wait: for the first at the end of the later layer, for the second where the layer's own backward pass begins.
+  wait: for the first at the end of the later layer, for the second where the layer's own backward pass begins. What
+  its swapped modules saved is copied with the layer, all at once, as the chain of prefetches is one of layers.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import groupby
 
 import numpy as np
 
@@ -51,7 +53,7 @@ class NativeTimes:
         self._costs = _costs(tasks, machine)
         self._until_us = np.concatenate([[0.0], np.cumsum(self._costs.duration_us)])
         self._again: dict[Interval, tuple[int, float]] = {}
-        self._rows: dict[Interval, tuple[int, ...]] = {}
+        self._rows: dict[Interval, frozenset[int]] = {}
 
     def range_us(self, step_us: float) -> tuple[float, float]:
         """What a step may take that is estimated so: from many fast kernels to many slow ones."""
@@ -95,11 +97,13 @@ class NativeTimes:
                     turn, us = self._run_again(step, one)
                     yield turn, _AGAIN, (number, one.layer), us
             gone: set[int] = set()  # what several layers saved moves with the first
-            for layer, module, target in parts.moved:
-                own, other = step.part(layer, module), step.layer(target)
+            for (layer, target), moved in groupby(parts.moved, key=lambda one: (one[0], one[2])):
+                own, other = step.layer(layer), step.layer(target)
                 if own is None or other is None or own.turn is None or other.turn is None:
                     continue
-                rows = [row for row in self._moved(step, own) if row not in gone]
+                modules = (step.part(layer, module) for _, module, _ in moved)
+                saved = {row for one in modules if one is not None for row in self._moved(step, one)}
+                rows = sorted(saved - gone)
                 gone.update(rows)
                 size, key = float(self._layout.value_bytes[rows].sum()), (number, layer)
                 yield own.end, _OUT, key, size
@@ -113,9 +117,10 @@ class NativeTimes:
             self._again[part] = (0, 0.0) if run is None else (run.turn, self._us(part.start, run.stop + 1))
         return self._again[part]
 
-    def _moved(self, step: Step, part: Interval) -> tuple[int, ...]:
+    def _moved(self, step: Step, part: Interval) -> frozenset[int]:
         if part not in self._rows:
-            self._rows[part] = tuple(moved_rows(self._layout, step, part))
+            can_move = part.turn is not None
+            self._rows[part] = frozenset(moved_rows(self._layout, step, part)) if can_move else frozenset()
         return self._rows[part]
 
 
