@@ -136,14 +136,14 @@ def test_copies_count_upwards_in_the_forward_pass_and_downwards_in_the_backward_
 
 def test_a_launch_finds_the_copy_of_its_own_layer_in_another_pass() -> None:
     step = unrolled()
-    found = step.seen(ints(5, 5, 5), ints(0, 1, 2), ints(18, 18, 18), none(3), none(3))
+    found = step.seen(ints(5, 5, 5), ints(0, 1, 2), ints(18, 18, 18), none(3), ints(NONE, NONE, NONE))
     assert step.source[found].tolist() == [18, 18, 18]
     assert step.copy[found].tolist() == [2, 1, 0]
 
 
 def test_what_is_shared_is_found_where_it_is() -> None:
     step = unrolled()
-    found = step.seen(ints(5, 5), ints(0, 2), ints(2, 2), np.array([True, False]), none(2))
+    found = step.seen(ints(5, 5), ints(0, 2), ints(2, 2), np.array([True, False]), ints(NONE, NONE))
     assert found[0] == step.natural[2]
     assert found[1] != found[0]
 
@@ -151,7 +151,7 @@ def test_what_is_shared_is_found_where_it_is() -> None:
 def test_what_stands_between_forward_and_backward_belongs_to_the_last_layers() -> None:
     step = unrolled()
     assert step.side[13] == step.more
-    (found,) = step.seen(ints(13), ints(NONE), ints(8), none(1), none(1))
+    (found,) = step.seen(ints(13), ints(NONE), ints(8), none(1), ints(NONE))
     assert (step.source[found], step.copy[found]) == (8, 2)
 
 
@@ -173,9 +173,9 @@ def test_a_release_more_than_a_period_behind_follows_its_own_layer() -> None:
     of the other at the same place."""
     step = unrolled()
     place, other = ints(4, 4), ints(9, 9)
-    follows = step.follows(place, other, ints(13, 9))
-    assert follows.tolist() == [True, False]
-    found = step.seen(place, ints(NONE, NONE), other, none(2), follows)
+    of_twin = ints(13, 9)
+    assert step.follows(place, other, of_twin).tolist() == [True, False]
+    found = step.seen(place, ints(NONE, NONE), other, none(2), of_twin)
     assert found.tolist() == [9, step.natural[9]]
 
 

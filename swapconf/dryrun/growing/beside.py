@@ -10,10 +10,20 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
 from swapconf.trace.columns import Ints
+
+
+class _Series(NamedTuple):
+    """Parameters of a kind that come layer after layer (``way``: 1) or against that (-1). ``turns``: their layers,
+    times that; ``places``: which of all they are."""
+
+    way: int
+    turns: list[int]
+    places: list[int]
 
 
 def in_order(
@@ -29,35 +39,34 @@ def in_order(
         if index < known:
             away = 0
         elif (beside := series.get(kinds[index])) is not None and layers[index] >= 0:
-            before = max(bisect_right(beside, (layers[index] * beside[0][2], known)) - 1, 0)
-            anchor = ends[beside[before][1]]
-            away = layers[index] * beside[0][2] - beside[before][0]
+            turn = layers[index] * beside.way
+            before = max(bisect_right(beside.turns, turn) - 1, 0)
+            anchor, away = ends[beside.places[before]], turn - beside.turns[before]
         keys.append((anchor, away, row))
     turns = np.empty(len(keys), dtype=np.int64)
     turns[sorted(range(len(keys)), key=keys.__getitem__)] = np.arange(len(keys))
     return turns
 
 
-def _series(layers: Sequence[int], kinds: Sequence[str]) -> Mapping[str, list[tuple[int, int, int]]]:
-    """Of kinds that come layer after layer or against that: (layer, negative against it; place; 1 or -1) of each."""
-    found: dict[str, list[tuple[int, int]]] = {}
+def _series(layers: Sequence[int], kinds: Sequence[str]) -> Mapping[str, _Series]:
+    """By kind; without those in no order."""
+    found: dict[str, list[int]] = {}
     for place, (layer, kind) in enumerate(zip(layers, kinds, strict=True)):
         if layer >= 0:
-            found.setdefault(kind, []).append((layer, place))
-    return {
-        kind: [(layer * way, place, way) for layer, place in beside]
-        for kind, beside in found.items()
-        for way in (1, -1)
-        if all(one[0] * way < other[0] * way for one, other in pairwise(beside)) and (way > 0 or len(beside) > 1)
-    }
+            found.setdefault(kind, []).append(place)
+    series = {}
+    for kind, places in found.items():
+        way = -1 if layers[places[0]] > layers[places[-1]] else 1
+        turns = [layers[place] * way for place in places]
+        if all(one < other for one, other in pairwise(turns)):
+            series[kind] = _Series(way, turns, places)
+    return series
 
 
-def _ends(
-    rows: Sequence[int], layers: Sequence[int], kinds: Sequence[str], series: Mapping[str, list[tuple[int, int, int]]]
-) -> list[int]:
+def _ends(rows: Sequence[int], layers: Sequence[int], kinds: Sequence[str], series: Mapping[str, _Series]) -> list[int]:
     """[known] the last block of those of the same layer that follow each in a row, going the same way."""
     ends = list(rows)
-    ways = [series[kind][0][2] if kind in series else 0 for kind in kinds]
+    ways = [series[kind].way if kind in series else 0 for kind in kinds]
     for place in range(len(rows) - 2, -1, -1):
         if layers[place] >= 0 and (layers[place], ways[place]) == (layers[place + 1], ways[place + 1]):
             ends[place] = ends[place + 1]

@@ -68,8 +68,8 @@ def releases(steps: Steps, unrolled: Unrolled, row: Ints, copy: Ints) -> tuple[I
     step, other = np.divmod(np.maximum(place, 0), steps.length)
     born = steps.birthplace[row] % steps.length
     of_twin = _place_of_twin(steps, unrolled, row)
-    follows = unrolled.follows(born, other, np.where(of_twin >= 0, of_twin - step * steps.length, NONE))
-    found = unrolled.seen(born, copy, other, place == of_twin, follows) + step * len(unrolled.source)
+    beside = np.where(of_twin >= 0, of_twin - step * steps.length, NONE)
+    found = unrolled.seen(born, copy, other, place == of_twin, beside) + step * len(unrolled.source)
     return np.where(place >= 0, found, NONE), np.where(place >= 0, steps.rank[np.maximum(freed, 0)], NONE)
 
 

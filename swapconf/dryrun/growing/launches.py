@@ -10,7 +10,7 @@ import numpy as np
 
 from swapconf.dryrun.growing.layers import Numbering, Operators, layer_in, with_layer
 from swapconf.dryrun.growing.steps import Steps
-from swapconf.dryrun.growing.unrolled import NONE, Unrolled
+from swapconf.dryrun.growing.unrolled import NONE, Unrolled, of_twins
 from swapconf.trace.blocks import offsets, ranges
 from swapconf.trace.trace import Kernel
 
@@ -83,16 +83,9 @@ class _Links:
         self._borders = offsets(named)
         known, index = np.array(others, dtype=np.int64), ranges(borders[source], named)
         other, place = known[index], source[owner]
-        twin = np.maximum(unrolled.twin[place], 0)
-        beside = borders[twin] + index - borders[place]
-        of_twin = np.where(beside < borders[twin + 1], known[np.minimum(beside, len(known) - 1)], NONE)
-        there = unrolled.seen(
-            place,
-            unrolled.copy[owner],
-            np.maximum(other, 0),
-            np.zeros(len(owner), dtype=np.bool_),
-            unrolled.follows(place, np.maximum(other, 0), of_twin),
-        )
+        of_twin = of_twins(known, borders, index, place, unrolled.twin[place])
+        none_shared = np.zeros(len(owner), dtype=np.bool_)
+        there = unrolled.seen(place, unrolled.copy[owner], np.maximum(other, 0), none_shared, of_twin)
         self._places = np.where(other < 0, NONE, there).tolist()
         self._unrolled, self._copy = unrolled, unrolled.copy.tolist()
         self._turn = unrolled.turn(source, unrolled.copy).tolist()

@@ -16,7 +16,7 @@ from swapconf.dryrun.growing.events import Launched
 from swapconf.dryrun.growing.instances import Beginning, Instances
 from swapconf.dryrun.growing.reason import CannotGrow
 from swapconf.dryrun.growing.steps import START, Steps
-from swapconf.dryrun.growing.unrolled import NONE, Unrolled
+from swapconf.dryrun.growing.unrolled import NONE, Unrolled, of_twins
 from swapconf.trace.blocks import offsets, ranges
 from swapconf.trace.columns import Flags, Ints
 from swapconf.words.phrases import phrase
@@ -45,10 +45,7 @@ def references(steps: Steps, unrolled: Unrolled, ids: Sequence[tuple[int, ...]])
     known = np.array([item for group in ids for item in group], dtype=np.int64)
     row = np.searchsorted(steps.trace.blocks.start, known)
     owner = np.repeat(np.arange(len(ids)), np.diff(borders))
-    twin = twins(steps, unrolled.twin)[owner]
-    other = borders[np.maximum(twin, 0)] + np.arange(len(row)) - borders[owner]
-    inside = (twin >= 0) & (other < borders[np.maximum(twin, 0) + 1])
-    of_twin = np.where(inside, row[np.where(inside, other, 0)] if len(row) else 0, NONE)
+    of_twin = of_twins(row, borders, np.arange(len(row)), owner, twins(steps, unrolled.twin)[owner])
     return References(row=row, borders=borders, shared=of_twin == row, of_twin=of_twin)
 
 
@@ -129,8 +126,7 @@ class Resolver:
         steps, unrolled = self.steps, self.unrolled
         step, other = np.divmod(steps.birthplace[row], steps.length)
         made = np.where(of_twin >= 0, steps.birthplace[of_twin] - step * steps.length, NONE)
-        follows = unrolled.follows(place, other, made)
-        source, number = self._made(unrolled.seen(place, copy, other, shared, follows))
+        source, number = self._made(unrolled.seen(place, copy, other, shared, made))
         twin = steps.first_born[step * steps.length + source] + steps.rank_of_birth[row]
         if (twin >= steps.first_born[step * steps.length + source + 1]).any():
             raise CannotGrow(phrase("the layers do not make equally many tensors"))

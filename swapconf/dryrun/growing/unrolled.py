@@ -20,6 +20,17 @@ from swapconf.trace.columns import Flags, Ints
 NONE = -1  # no copy, no turn, no period
 
 
+def of_twins(values: Ints, borders: Ints, index: Ints, owner: Ints, twin: Ints) -> Ints:
+    """Of some ``values`` (``index``: which), what the twin of the ``owner`` of each has at the same place; NONE where
+    it has none. ``borders``: where those of each begin."""
+    known = np.maximum(twin, 0)
+    there = borders[known] + index - borders[owner]
+    found: Flags = (twin >= 0) & (there < borders[known + 1])
+    result = np.full(len(index), NONE, dtype=np.int64)
+    result[found] = values[there[found]]
+    return result
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Unrolled:
     """``length``: places of the step that is unrolled. ``upwards``: of each period, the order of its layers. ``more``:
@@ -148,21 +159,19 @@ class Unrolled:
     def follows(self, place: Ints, other: Ints, of_twin: Ints) -> Flags:
         """Whether the twin of ``place`` refers to what stands just one period away from ``other``, as it does itself.
         ``of_twin``: what it refers to, below zero for nothing."""
-        if not self.periods:
-            return np.zeros(len(place), dtype=np.bool_)
         twin, upwards, period = self.twin[place], np.array(self.upwards), self.period[other]
         away = np.array([item.length for item in self.periods])[period] * np.sign(twin - place)
         away = np.where(upwards[self.period[place]] == upwards[period], away, -away)
         return np.asarray((twin >= 0) & (of_twin >= 0) & (period >= 0) & (of_twin - other == away))
 
-    def seen(self, place: Ints, copy: Ints, other: Ints, shared: Flags, follows: Flags) -> Ints:
+    def seen(self, place: Ints, copy: Ints, other: Ints, shared: Flags, of_twin: Ints) -> Ints:
         """Where in the new step the place ``other`` stands for a launch made from ``place`` as ``copy``. ``shared``:
-        the same for every layer. ``follows``: another one for each layer, where neither is copied, too: a release more
-        than a period behind."""
+        the same for every layer. ``of_twin``: what the twin of ``place`` refers to, below zero for nothing: it tells
+        whose layer ``other`` is of where neither is copied, as of a release more than a period behind."""
         if not self.periods:
             return other
         turn = self.turn(place, copy)
         turn = np.where(turn < 0, self.side[place], turn)
-        told = (copy >= 0) | self.is_copied[other] | follows
+        told = (copy >= 0) | self.is_copied[other] | self.follows(place, other, of_twin)
         moves = (self.period[other] >= 0) & (turn >= 0) & ~shared & told
         return np.where(moves, self.at(other, np.maximum(turn, 0)), self.natural[other])
