@@ -38,7 +38,7 @@ class AttentionStates:
             for number in batch:
                 if has_loss and number in with_call and not is_called:
                     is_called, since = True, with_call[number]
-                handed = self._handed_out(number) if number in free else []
+                handed = self.handed_out(number) if number in free else []
                 if not handed:
                     continue
                 behind = self.nodes.add(STATE, (last, self.nodes.add(TUPLE, handed)))
@@ -79,7 +79,7 @@ class AttentionStates:
         is_known = state < self.nodes.count and self.nodes.primitive[state] == STATE
         return not (is_known and self.states.is_embedding(state))
 
-    def _handed_out(self, number: int) -> list[int]:
+    def handed_out(self, number: int) -> list[int]:
         """Query, key and value of a pass."""
         run, kernels = self.asked.run, self.asked.prepared.baseline.kernels
         inside = np.flatnonzero((kernels.passing == number) & ~kernels.backward)

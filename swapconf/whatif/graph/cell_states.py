@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from swapconf.models.cells import FIRST_LINEAR, LATENT_ATTENTION, LINEARS, MLP, OUTPUT_LAYER
+from swapconf.models.cells import FIRST_LINEAR, LATENT_ATTENTION, LINEARS, MLP, OUTPUT_LAYER, SELF_ATTENTION
 from swapconf.trace.launch_graph import DEPEND, LOAD, NO_NODE, STATE, TUPLE
 from swapconf.whatif.graph.asked import ASSIGNS, NO_CELL, Asked, Part
 from swapconf.whatif.graph.attached import attached, attached_kernels
@@ -56,7 +56,7 @@ class CellStates:
             return
         if self.asked.plan.marks.actions.cells:
             self._read_behind_embeddings()
-            AttentionStates(self.asked, self.nodes, self).tie()
+            self._attentions.tie()
             if self._is_plain:
                 CalledStates(self.asked, self.nodes, self).tie()
         batch_of = self.asked.run.batch_of_pass
@@ -160,6 +160,7 @@ class CellStates:
             names = self.asked.plan.marks.actions.cells[cell].split(".")
             is_handed = self.asked.returns_tuple(Part(number, cell)) and not _is_linear(names[-1])
             is_handed &= not (MLP in names and self.has_loss)
+            is_handed &= names != [SELF_ATTENTION] or not self._attentions.handed_out(number)
             if len(busy) and reads and is_handed:
                 batch, last = self.asked.run.batch_of_pass.get(number), int(busy[-1])
                 is_layer = self.asked.plan.marks.actions.cells[cell] == ""
@@ -171,6 +172,10 @@ class CellStates:
                     or any(kernel > last and self._batch(kernel) == batch for kernel in self._effects)
                 ):
                     yield _Called(last, number)
+
+    @cached_property
+    def _attentions(self) -> AttentionStates:
+        return AttentionStates(self.asked, self.nodes, self)
 
     @cached_property
     def _returns_last_state(self) -> bool:

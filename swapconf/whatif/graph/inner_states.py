@@ -83,7 +83,8 @@ class InnerStates:
         if part.cell == NO_CELL:
             return seen
         graph, source = self.asked.run.graph, self.asked.run.source(value)[0]
-        if self._is_of_left_out(source, kernel, part) or self._is_of_attention(source, part):
+        is_tied = self._is_of_attention(source, part) or self._is_of_first_linear(source, kernel, part)
+        if is_tied or self._is_of_left_out(source, kernel, part):
             return self.nodes.tied(seen, self._called(kernel, barrier, part))
         if SELF_ATTENTION not in self.asked.home(self.asked.run.kernel_of[source]):
             return seen
@@ -163,6 +164,20 @@ class InnerStates:
         )
         return is_product and asked.is_under(part.cell, made)
 
+    def _is_of_first_linear(self, source: int, kernel: int, part: Part) -> bool:
+        """What the first Linear of an attention that is recomputed by itself returns."""
+        run = self.asked.run
+        home = self.asked.home(run.kernel_of[source]) if source in run.kernel_of and self._is_attention(part) else ""
+        return home.endswith(QKV) and home != self.asked.home(kernel)
+
+    def _is_attention(self, part: Part) -> bool:
+        """One of mcore with norms of query and key, recomputed by itself. Its first Linear is a func graph that has
+        loaded its weight when it returns: what it returns waits for the state in which the attention is called, and no
+        later state for that weight (seen in the last graphs of Qwen3 and Qwen3-MoE, on one and on several ranks; in a
+        layer that is recomputed as a whole the weight is awaited)."""
+        cell = self.asked.plan.marks.actions.cells[part.cell] if part.cell != NO_CELL else ""
+        return self.asked.run.is_inlined and cell == SELF_ATTENTION and f"{cell}.{QUERY_NORM}" in self._homes
+
     def _is_of_left_out(self, view: int, kernel: int, part: Part) -> bool:
         asked, run, baseline = self.asked, self.asked.run, self.asked.prepared.baseline
         if run.graph.primitive[view] not in VIEWS or asked.is_whole(part) or not asked.returns_tuple(part):
@@ -235,6 +250,7 @@ class InnerStates:
         """Loads of a cell that states are behind, in front of its last cell."""
         last = self._last_cell(part)
         left_out = _NOT_AWAITED if last == _LAST_CELLS[-1] else _NOT_AWAITED_BY_EXPERTS
+        left_out += (QKV,) * self._is_attention(part)
         loads = self._loads(part, lambda home: not home.endswith(left_out) and not is_at_end(home, last))
         return (load for load in loads if is_read_again(self.asked, load))
 
