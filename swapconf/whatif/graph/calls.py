@@ -85,7 +85,8 @@ class Search:
     ``value``: what stands behind a tie to the barrier. ``entered``: what is captured from where the forward pass is
     searched, too. ``is_tie``: see `RunGraph.is_tie`.
     ``given``: by node of a recomputed cell, which is called as a whole, what that is given, its parameters first.
-    ``unmet``: what only such calls see.
+    ``unmet``: what only such calls see. ``alone``: by number of a primitive that is recomputed by itself the nodes that
+    it reads, in their order: it is a call, too, whose gradients are one until late.
     """
 
     def __init__(
@@ -99,12 +100,15 @@ class Search:
         entered: Collection[int] = (),
         given: Mapping[int, Sequence[int]] = MappingProxyType({}),
         unmet: Collection[int] = (),
+        alone: Mapping[str, Sequence[int]] = MappingProxyType({}),
     ) -> None:
         self._nodes, self._call, self._number, self._value = nodes, call, number, value
         self._is_tie, self._entered, self._given = is_tie, entered, given
         self._unmet = {NO_NODE, call.barrier, *unmet}
         self._with_calls = {one for group in given.values() for one in group if self._is_parameter_of(one)}
         self._is_parameter: dict[int, bool] = {}
+        self._alone = {number: [*read] for number, read in alone.items()}
+        self._groups = self._grouped()
         self._ends = self._gradients()
         self._stack: list[int] = []
         self._captured: dict[int, None] = {}
@@ -177,6 +181,14 @@ class Search:
 
     def _gradients(self) -> dict[str, list[int]]:
         """By number of a node of the forward pass its gradients that no other of these reads."""
+        return {
+            number: sorted(self._ends_of(group), key=self._turn)
+            for number, group in self._groups.items()
+            if len(group) > 1
+        }
+
+    def _grouped(self) -> dict[str, set[int]]:
+        """By number of a node of the forward pass its gradients."""
         groups: defaultdict[str, set[int]] = defaultdict(set)
         met, stack = set[int](), [self._call.results]
         while stack:
@@ -187,9 +199,7 @@ class Search:
             if number := self._number_of(node):
                 groups[number].add(node)
             stack += [one for one in self._nodes.inputs[node] if one != NO_NODE and not self._is_captured(one)]
-        return {
-            number: sorted(self._ends_of(group), key=self._turn) for number, group in groups.items() if len(group) > 1
-        }
+        return groups
 
     def _turn(self, end: int) -> tuple[bool, int]:
         """Of the gradients of a product that of its input, which reads the weight, is met before that of the weight."""
@@ -212,11 +222,33 @@ class Search:
 
     def _spread(self, node: int) -> bool:
         """Puts all gradients of the same node on the stack when the first of them is met."""
+        if (read := self._alone.pop(self._number_of(node), None)) is not None:
+            self._spread_call(self._groups[self._number_of(node)], read)
+            return True
         ends = self._ends.pop(self._number_of(node), ())
         if len(ends) < 2:
             return False
         self._stack += [*ends, *([node] if node not in ends else ())]
         return True
+
+    def _spread_call(self, group: Collection[int], read: Sequence[int]) -> None:
+        """What the gradients are given is met before what the call in the forward pass was given. ``read``: by that."""
+        self._unmet.update(group)
+        given = dict.fromkeys(one for node in sorted(group) for one in self._nodes.inputs[node])
+        others = [one for one in given if one not in self._unmet and source(self._nodes, one) not in self._unmet]
+        mine = [(read.index(made), one) for one in others if (made := self._maker_of(one)) in read]
+        self._stack += [self._arriving(one) for _, one in sorted(mine)]
+        self._stack += [one for one in others if self._maker_of(one) not in read]
+
+    def _maker_of(self, given: int) -> int:
+        """The node of the forward pass that a value shows, as it is or in a view."""
+        nodes = self._nodes
+        while given != NO_NODE and not self._is_captured(given) and nodes.primitive[given] in {MOVE, DEPEND, *VIEWS}:
+            given = nodes.inputs[given][0]
+        value = self._value(given) if given != NO_NODE and self._is_captured(given) else NO_NODE
+        while value != NO_NODE and nodes.primitive[value] == MOVE:
+            value = nodes.inputs[value][0]
+        return source(nodes, value)
 
     def _of_parameter(self, value: int) -> bool:
         if value != NO_NODE and value not in self._is_parameter:

@@ -52,7 +52,13 @@ class Captures:
         handed = self.run.handed[saved]
         call, number = self.run.calls[saved], self.run.graph.forward_unique
         search = Search(
-            self.nodes, call, number=number, value=self._value, given=self.late.given, unmet=self.late.tables_given
+            self.nodes,
+            call,
+            number=number,
+            value=self._value,
+            given=self.late.given,
+            unmet=self.late.tables_given,
+            alone=self.late.alone,
         )
         rank = {made: turn for turn, made in enumerate(search.met().captured)}
         made = {entry: self._made(entry, handed) for entry in held[1:]}
@@ -60,11 +66,16 @@ class Captures:
         late = {
             entry: turn
             for entry in held[1:]
-            if (turn := self.late.turn(first[entry])) is not None and (turn[0] != TABLES or made[entry] not in rank)
+            if (turn := self.late.turn(first[entry], is_moved=entry in original)) is not None
+            and (turn[0] != TABLES or made[entry] not in rank)
         }
 
         def is_free(entry: int) -> bool:
-            if made[entry] not in rank or first[entry] in handed.late:
+            if made[entry] not in rank:
+                return False
+            if first[entry] in self.late.alone_read:
+                return True
+            if first[entry] in handed.late:
                 return False
             if first[entry] != NO_NODE and self.nodes.primitive[first[entry]] in _LATER:
                 return first[entry] in handed.explained

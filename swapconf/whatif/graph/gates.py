@@ -45,6 +45,31 @@ class Gates:
                         rest = [given for given in self.nodes.inputs[gate] if given != gradient]
                         self.nodes.inputs[gate] = rest or self.nodes.inputs[gate]
 
+    def part_called(self) -> None:
+        """What a recomputed cell hands back is the result of a call at that time, and no gradient to MindSpore: what the
+        model itself computes again, and what would wait for that alone, waits for the gradient of its own output."""
+        asked, run = self.asked, self.asked.run
+        made = {
+            run.node_of[twin]: kernel
+            for kernel, twin in enumerate(asked.prepared.baseline.twin[: run.count].tolist())
+            if 0 <= twin < run.count
+        }
+        for kernel, node in run.forward_of.items() if run.is_inlined else ():
+            if not asked.is_inside(node):
+                continue
+            for gate in run.users[run.node_of[kernel]]:
+                if self.nodes.primitive[gate] != TUPLE or gate in run.saved or len(self.nodes.inputs[gate]) > 1:
+                    continue
+                waiting = (made[user] for tie in run.users[gate] for user in run.users[tie] if user in made)
+                mine = [one for one in waiting if not asked.is_inside(one)]
+                if mine and (given := self._own_gradients(mine[0])):
+                    self.nodes.inputs[gate] = given
+
+    def _own_gradients(self, kernel: int) -> list[int]:
+        """Of the output of a kernel."""
+        gradients = (one for one, node in self.asked.run.forward_of.items() if node == kernel)
+        return [given for one in gradients for given in self._given_to(one)]
+
     def of(self, kernel: int, part: Part) -> int:
         """NO_NODE where it waits for nothing."""
         if part.cell != NO_CELL:

@@ -12,6 +12,7 @@ Mirrors the captures that opt_b adds by inlining K graphs, behind those that wer
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -43,12 +44,14 @@ class Late:
     tables: Mapping[int, int]
     constants: Collection[int]
 
-    def turn(self, node: int) -> Turn:
+    def turn(self, node: int, *, is_moved: bool = False) -> Turn:
         """None for what is captured with the rest."""
         if node in self.called:
             return 7, 0
         maker = self.nodes.maker(node)
         kernel = self.asked.run.kernel_of.get(maker)
+        if kernel is not None and maker in self.alone_read and self.asked.prepared.baseline.rootless[kernel]:
+            return None if is_moved else (8, -maker)
         stands_for = self.tables.get(maker, kernel)
         if stands_for is not None and stands_for in self.constants:
             return 6, self.asked.run.node_of[stands_for]
@@ -56,6 +59,31 @@ class Late:
             return None
         layer = int(self.asked.prepared.baseline.kernels.layer[kernel])
         return self._inside(maker, kernel, layer) if self._is_inside(kernel) else self._outside(maker, layer)
+
+    @cached_property
+    def alone(self) -> dict[str, list[int]]:
+        """By number of a primitive that is recomputed by itself the nodes that it reads, one behind the other."""
+        run, found = self.asked.run, defaultdict[str, list[int]](list)
+        for gradient, kernel in run.forward_of.items():
+            if self.asked.is_asked_for(kernel) and self.asked.plan.marks.sites.of_node[kernel] >= 0:
+                node = run.node_of[kernel]
+                read = (self.nodes.maker(one) for one in self._seen_through(node))
+                found[run.graph.forward_unique[run.node_of[gradient]]] += read
+        return found
+
+    @cached_property
+    def alone_read(self) -> frozenset[int]:
+        return frozenset(one for read in self.alone.values() for one in read)
+
+    def _seen_through(self, node: int) -> list[int]:
+        graph = self.asked.run.graph
+        found = list[int]()
+        for given in graph.inputs[node]:
+            while given != NO_NODE and graph.primitive[given] in VIEWS:
+                given = graph.inputs[given][0]
+            if given != NO_NODE:
+                found.append(given)
+        return found
 
     def _inside(self, maker: int, kernel: int, layer: int) -> Turn:
         if self.nodes.primitive[maker] in POINT_TO_POINT:

@@ -111,6 +111,7 @@ class _Building:
         self._tables.part()
         self._gathers.part()
         self._gates.part_excluded()
+        self._gates.part_called()
         self._views.part()
         self._drop_copies()
         self._read_output_weight_once()
