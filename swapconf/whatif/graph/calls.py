@@ -86,7 +86,7 @@ class Search:
     searched, too. ``is_tie``: see `RunGraph.is_tie`.
     ``given``: by node of a recomputed cell, which is called as a whole, what that is given, its parameters first.
     ``unmet``: what only such calls see. ``alone``: by number of a primitive that is recomputed by itself the nodes that
-    it reads, in their order: it is a call, too, whose gradients are one until late.
+    it reads, in their order: it is a K graph of its own, and its gradients are one call until late.
     """
 
     def __init__(
@@ -232,7 +232,8 @@ class Search:
         return True
 
     def _spread_call(self, group: Collection[int], read: Sequence[int]) -> None:
-        """What the gradients are given is met before what the call in the forward pass was given. ``read``: by that."""
+        """The call of the gradients names the K graph first and what these are given last, so that is met before what
+        the K graph is given. ``read``: by the primitive."""
         self._unmet.update(group)
         given = dict.fromkeys(one for node in sorted(group) for one in self._nodes.inputs[node])
         others = [one for one in given if one not in self._unmet and source(self._nodes, one) not in self._unmet]

@@ -4,8 +4,9 @@ A recomputed cell is one call until late. What stands in it is captured when its
 behind all that was captured before: what is left out of it, last of all what its router has counted; what it hands to
 other recomputed cells; the choice of experts in other layers, and what else is excluded from recompute there; the
 tables of a rotary embedding, which the model hands over in a tuple, where no other gradient reads them; what other
-gradients read of it, or of constants that it has for itself, and the state in which it is called (measured with
-MindSpore 2.9.0: nine families).
+gradients read of it, or of constants that it has for itself, and the state in which it is called; behind these the cast
+of a weight that a primitive reads which is recomputed by itself, unless it moves (measured with MindSpore 2.9.0: nine
+families).
 
 Mirrors the captures that opt_b adds by inlining K graphs, behind those that were there (core/ir/manager.cc).
 """
@@ -50,7 +51,7 @@ class Late:
             return 7, 0
         maker = self.nodes.maker(node)
         kernel = self.asked.run.kernel_of.get(maker)
-        if kernel is not None and maker in self.alone_read and self.asked.prepared.baseline.rootless[kernel]:
+        if kernel is not None and maker in self.read_alone and self.asked.prepared.baseline.rootless[kernel]:
             return None if is_moved else (8, -maker)
         stands_for = self.tables.get(maker, kernel)
         if stands_for is not None and stands_for in self.constants:
@@ -62,28 +63,26 @@ class Late:
 
     @cached_property
     def alone(self) -> dict[str, list[int]]:
-        """By number of a primitive that is recomputed by itself the nodes that it reads, one behind the other."""
-        run, found = self.asked.run, defaultdict[str, list[int]](list)
+        """By number of a primitive that is recomputed by itself the nodes that it reads, through views, of each
+        micro-batch."""
+        run, of_node = self.asked.run, self.asked.plan.marks.sites.of_node
+        found = defaultdict[str, list[int]](list)
         for gradient, kernel in run.forward_of.items():
-            if self.asked.is_asked_for(kernel) and self.asked.plan.marks.sites.of_node[kernel] >= 0:
-                node = run.node_of[kernel]
-                read = (self.nodes.maker(one) for one in self._seen_through(node))
-                found[run.graph.forward_unique[run.node_of[gradient]]] += read
+            if of_node[kernel] >= 0 and self.asked.is_asked_for(kernel):
+                read = (self.nodes.maker(self._shown(given)) for given in run.graph.inputs[run.node_of[kernel]])
+                found[run.graph.forward_unique[run.node_of[gradient]]] += (one for one in read if one != NO_NODE)
         return found
 
     @cached_property
-    def alone_read(self) -> frozenset[int]:
+    def read_alone(self) -> frozenset[int]:
+        """By any of these primitives."""
         return frozenset(one for read in self.alone.values() for one in read)
 
-    def _seen_through(self, node: int) -> list[int]:
+    def _shown(self, value: int) -> int:
         graph = self.asked.run.graph
-        found = list[int]()
-        for given in graph.inputs[node]:
-            while given != NO_NODE and graph.primitive[given] in VIEWS:
-                given = graph.inputs[given][0]
-            if given != NO_NODE:
-                found.append(given)
-        return found
+        while value != NO_NODE and graph.primitive[value] in VIEWS:
+            value = graph.inputs[value][0]
+        return value
 
     def _inside(self, maker: int, kernel: int, layer: int) -> Turn:
         if self.nodes.primitive[maker] in POINT_TO_POINT:
