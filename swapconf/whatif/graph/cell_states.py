@@ -157,11 +157,7 @@ class CellStates:
             inside = inside[inside < self.asked.run.count]
             busy, kernels = inside[~baseline.rootless[inside]], inside.tolist()
             reads = any(map(self._loads, kernels)) and self._effects.isdisjoint(kernels)
-            names = self.asked.plan.marks.actions.cells[cell].split(".")
-            is_handed = self.asked.returns_tuple(Part(number, cell)) and not _is_linear(names[-1])
-            is_handed &= not (MLP in names and self.has_loss)
-            is_handed &= names != [SELF_ATTENTION] or not self._attentions.handed_out(number)
-            if len(busy) and reads and is_handed:
+            if len(busy) and reads and self._is_awaited(Part(number, cell)):
                 batch, last = self.asked.run.batch_of_pass.get(number), int(busy[-1])
                 is_layer = self.asked.plan.marks.actions.cells[cell] == ""
                 is_attention = self.asked.type_of(Part(number, cell)).endswith(LATENT_ATTENTION)
@@ -172,6 +168,14 @@ class CellStates:
                     or any(kernel > last and self._batch(kernel) == batch for kernel in self._effects)
                 ):
                     yield _Called(last, number)
+
+    def _is_awaited(self, part: Part) -> bool:
+        """There is a state behind the call of a cell, as it returns a tuple. An attention with norms of query and key
+        has none but that in which it hands out these (seen in the last graphs of Qwen3 and Qwen3-MoE)."""
+        names = self.asked.plan.marks.actions.cells[part.cell].split(".")
+        if not self.asked.returns_tuple(part) or _is_linear(names[-1]) or (MLP in names and self.has_loss):
+            return False
+        return names != [SELF_ATTENTION] or not self._attentions.handed_out(part.passing)
 
     @cached_property
     def _attentions(self) -> AttentionStates:

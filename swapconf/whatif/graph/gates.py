@@ -34,44 +34,6 @@ class Gates:
     _chains: dict[tuple[int, int], int] = field(default_factory=dict)
     _given: dict[tuple[int, ...], int] = field(default_factory=dict)
 
-    def part_excluded(self) -> None:
-        """What the model itself computes again waits for no gradient of what is excluded from recompute behind it."""
-        asked, run = self.asked, self.asked.run
-        for kernel, node in run.forward_of.items():
-            if asked.is_excluded(node) and not asked.is_inside(node):
-                gradient = run.node_of[kernel]
-                for gate in run.users[gradient]:
-                    if self.nodes.primitive[gate] == TUPLE and gate not in run.saved:
-                        rest = [given for given in self.nodes.inputs[gate] if given != gradient]
-                        self.nodes.inputs[gate] = rest or self.nodes.inputs[gate]
-
-    def part_called(self) -> None:
-        """What the model itself computes again does not wait for what a recomputed cell hands back: that is the result
-        of a call then, not of a gradient (`IsGradNode` of irpass/recompute.cc). Where nothing else is left, it waits
-        for the gradient of its own output."""
-        asked, run = self.asked, self.asked.run
-        twins = asked.prepared.baseline.twin[: run.count].tolist()
-        made = {run.node_of[twin]: kernel for kernel, twin in enumerate(twins) if 0 <= twin < run.count}
-        called = [kernel for kernel, node in run.forward_of.items() if run.is_inlined and asked.is_inside(node)]
-        for gradient in (run.node_of[kernel] for kernel in called):
-            for gate in run.users[gradient]:
-                if self.nodes.primitive[gate] != TUPLE or gate in run.saved:
-                    continue
-                waiting = (made[user] for tie in run.users[gate] for user in run.users[tie] if user in made)
-                mine = next((kernel for kernel in waiting if not asked.is_inside(kernel)), None)
-                if mine is not None:
-                    own = [one for kernel in self._gradients_of[mine] for one in self._given_to(kernel)]
-                    rest = [given for given in self.nodes.inputs[gate] if given != gradient]
-                    self.nodes.inputs[gate] = rest or own or self.nodes.inputs[gate]
-
-    @cached_property
-    def _gradients_of(self) -> defaultdict[int, list[int]]:
-        """By kernel of the forward pass."""
-        found: defaultdict[int, list[int]] = defaultdict(list)
-        for gradient, kernel in self.asked.run.forward_of.items():
-            found[kernel].append(gradient)
-        return found
-
     def of(self, kernel: int, part: Part) -> int:
         """NO_NODE where it waits for nothing."""
         if part.cell != NO_CELL:

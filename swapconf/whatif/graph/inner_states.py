@@ -37,7 +37,7 @@ from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.communicated import views_left_out
 from swapconf.whatif.graph.asked import NO_CELL, Asked, Part
 from swapconf.whatif.graph.gates import Gates
-from swapconf.whatif.graph.inside import is_at_end, is_in, is_loaded, is_read_again
+from swapconf.whatif.graph.inside import is_at_end, is_attention_alone, is_in, is_loaded, is_read_again
 from swapconf.whatif.graph.nodes import COPY, Nodes
 from swapconf.whatif.graph.stage_ends import begins_stage
 from swapconf.whatif.graph.ties import Ties
@@ -166,17 +166,10 @@ class InnerStates:
 
     def _is_of_first_linear(self, source: int, kernel: int, part: Part) -> bool:
         """What the first Linear of an attention that is recomputed by itself returns."""
-        run = self.asked.run
-        home = self.asked.home(run.kernel_of[source]) if source in run.kernel_of and self._is_attention(part) else ""
-        return home.endswith(QKV) and home != self.asked.home(kernel)
-
-    def _is_attention(self, part: Part) -> bool:
-        """One of mcore with norms of query and key, recomputed by itself. Its first Linear is a func graph that has
-        loaded its weight when it returns: what it returns waits for the state in which the attention is called, and no
-        later state for that weight (seen in the last graphs of Qwen3 and Qwen3-MoE, on one and on several ranks; in a
-        layer that is recomputed as a whole the weight is awaited)."""
-        cell = self.asked.plan.marks.actions.cells[part.cell] if part.cell != NO_CELL else ""
-        return self.asked.run.is_inlined and cell == SELF_ATTENTION and f"{cell}.{QUERY_NORM}" in self._homes
+        made = self.asked.run.kernel_of.get(source)
+        if made is None or not is_attention_alone(self.asked, part):
+            return False
+        return self.asked.home(made).endswith(QKV) and self.asked.home(made) != self.asked.home(kernel)
 
     def _is_of_left_out(self, view: int, kernel: int, part: Part) -> bool:
         asked, run, baseline = self.asked, self.asked.run, self.asked.prepared.baseline
@@ -249,8 +242,8 @@ class InnerStates:
     def _awaited(self, part: Part) -> Iterator[int]:
         """Loads of a cell that states are behind, in front of its last cell."""
         last = self._last_cell(part)
-        left_out = _NOT_AWAITED if last == _LAST_CELLS[-1] else _NOT_AWAITED_BY_EXPERTS
-        left_out += (QKV,) * self._is_attention(part)
+        left_out: tuple[str, ...] = _NOT_AWAITED if last == _LAST_CELLS[-1] else _NOT_AWAITED_BY_EXPERTS
+        left_out += (QKV,) * is_attention_alone(self.asked, part)
         loads = self._loads(part, lambda home: not home.endswith(left_out) and not is_at_end(home, last))
         return (load for load in loads if is_read_again(self.asked, load))
 

@@ -1,12 +1,12 @@
-"""VALUE + PART -> whether it stands in a recomputed cell: it is made there, or is a parameter that is read there; and
-what in the cell reads it."""
+"""VALUE + PART -> whether it stands in a recomputed cell: it is made there, or is a parameter that is read there; what
+in the cell reads it; and which cell it is."""
 
 from __future__ import annotations
 
-from swapconf.models.cells import FINAL_NORM
+from swapconf.models.cells import FINAL_NORM, QUERY_NORM, SELF_ATTENTION
 from swapconf.trace.launch_graph import DEPEND, LOAD, STATE, TUPLE
 from swapconf.upstream.primitives import CAST, VIEWS
-from swapconf.whatif.graph.asked import Asked, Part
+from swapconf.whatif.graph.asked import NO_CELL, Asked, Part
 from swapconf.whatif.graph.nodes import COPY
 
 _FAR = 3
@@ -49,3 +49,12 @@ def is_read_again(asked: Asked, node: int) -> bool:
 def is_at_end(home: str, last: str) -> bool:
     """In the last cell of a layer, or in the norm behind the layer that predicts a further token."""
     return last in home or home == FINAL_NORM
+
+
+def is_attention_alone(asked: Asked, part: Part) -> bool:
+    """An attention of mcore with norms of query and key, recomputed by itself. Its first Linear is a func graph that
+    has loaded its weight when it returns: what it returns waits for the state in which the attention is called, and no
+    later state for that weight (seen in the last graphs of Qwen3 and Qwen3-MoE, on one and on several ranks; in a layer
+    that is recomputed as a whole the weight is awaited)."""
+    cell = asked.plan.marks.actions.cells[part.cell] if part.cell != NO_CELL else ""
+    return asked.run.is_inlined and cell == SELF_ATTENTION and f"{cell}.{QUERY_NORM}" in asked.operators(part)

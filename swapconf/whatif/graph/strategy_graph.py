@@ -22,6 +22,7 @@ from swapconf.whatif.graph.gates import Gates
 from swapconf.whatif.graph.gathers import GradientsOfGathers
 from swapconf.whatif.graph.layer_states import LayerStates
 from swapconf.whatif.graph.literals import rows_of_literals
+from swapconf.whatif.graph.model_gates import ModelGates
 from swapconf.whatif.graph.moves import MoveTos
 from swapconf.whatif.graph.nodes import Nodes
 from swapconf.whatif.graph.output_weight import read_twice, turn_gradients
@@ -110,8 +111,7 @@ class _Building:
     def graph(self) -> StrategyGraph:
         self._tables.part()
         self._gathers.part()
-        self._gates.part_excluded()
-        self._gates.part_called()
+        ModelGates(self._asked, self._nodes).part()
         self._views.part()
         self._drop_copies()
         self._read_output_weight_once()
