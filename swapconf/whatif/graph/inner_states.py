@@ -166,10 +166,8 @@ class InnerStates:
 
     def _is_of_first_linear(self, source: int, kernel: int, part: Part) -> bool:
         """What the first Linear of an attention that is recomputed by itself returns."""
-        made = self.asked.run.kernel_of.get(source)
-        if made is None or not is_attention_alone(self.asked, part):
-            return False
-        return self.asked.home(made).endswith(QKV) and self.asked.home(made) != self.asked.home(kernel)
+        home = self.asked.home(self.asked.run.kernel_of[source])
+        return is_attention_alone(self.asked, part) and home.endswith(QKV) and home != self.asked.home(kernel)
 
     def _is_of_left_out(self, view: int, kernel: int, part: Part) -> bool:
         asked, run, baseline = self.asked, self.asked.run, self.asked.prepared.baseline
@@ -242,8 +240,8 @@ class InnerStates:
     def _awaited(self, part: Part) -> Iterator[int]:
         """Loads of a cell that states are behind, in front of its last cell."""
         last = self._last_cell(part)
-        left_out: tuple[str, ...] = _NOT_AWAITED if last == _LAST_CELLS[-1] else _NOT_AWAITED_BY_EXPERTS
-        left_out += (QKV,) * is_attention_alone(self.asked, part)
+        own = (QKV,) if is_attention_alone(self.asked, part) else ()
+        left_out = (*own, *(_NOT_AWAITED if last == _LAST_CELLS[-1] else _NOT_AWAITED_BY_EXPERTS))
         loads = self._loads(part, lambda home: not home.endswith(left_out) and not is_at_end(home, last))
         return (load for load in loads if is_read_again(self.asked, load))
 
