@@ -187,9 +187,19 @@ def others(baseline: Baseline, sites: Sites) -> Flags:
 
 
 def casts_apart(baseline: Baseline, sites: Sites, strategy: Strategy) -> list[Own]:
-    """Casts of the first step that two cells of a layer share in the baseline, as a residual in 32 bits and a norm, and
-    that are flagged otherwise: the second cell, whose own cast its kernels read by the catalog, has one for itself."""
-    kernels, flagged = baseline.kernels, flags(strategy)
+    """Those of `shared_casts` that are flagged otherwise for the second cell, which has one for itself."""
+    flagged = flags(strategy)
+    return [
+        own
+        for own in shared_casts(baseline, sites, strategy)
+        if flagged.get(sites.names[own.site]) != flagged.get(sites.names[sites.of_node[own.kernel]])
+    ]
+
+
+def shared_casts(baseline: Baseline, sites: Sites, strategy: Strategy) -> list[Own]:
+    """Casts of the first step that two cells of a layer share in the baseline, as a residual in 32 bits and a norm: the
+    kernels of the second cell read a cast of their own by the catalog."""
+    kernels = baseline.kernels
     templates = strategy.operators
     row_of_site = {site: row for row, site in enumerate(sites.names)}
     reader, face = baseline.edges
@@ -201,7 +211,7 @@ def casts_apart(baseline: Baseline, sites: Sites, strategy: Strategy) -> list[Ow
         home, _, name = path.rpartition(".")
         cell, read_by = kernels.cell[one], sites.names[sites.of_node[one]][1]
         site = layer, f"{cell}.{name}"
-        if cell == home or site not in row_of_site or flagged.get(site) == flagged.get((layer, path)):
+        if cell == home or site not in row_of_site:
             continue
         if read_by in templates[layer][site[1]].consumers and read_by not in templates[layer][path].consumers:
             users = frozenset({(int(kernels.layer[kernel]), cell)})

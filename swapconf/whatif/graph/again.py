@@ -114,7 +114,7 @@ class RecomputedNodes:
         if kernel in self.asked.shared:
             return self.asked.shared_part(kernel, part)
         own = self.asked.part(kernel)
-        return part if kernel in self.asked.casts and own.cell == NO_CELL else own
+        return part if kernel in self.asked.casts and own.cell == NO_CELL else own._replace(component=part.component)
 
     def _needed(self, key: tuple[int, Part]) -> list[tuple[int, Part]]:
         """The copies that one reads, itself included, each behind those that it reads."""
@@ -128,7 +128,7 @@ class RecomputedNodes:
             for value in self.nodes.values(node):
                 source = self._read_again(value, kernel, part)
                 if source is not None:
-                    stack.append((source, self._own_part(source, part)))
+                    stack.append((source, self._own_part(source, self.gates.components.read_in(part, source, kernel))))
         return sorted(found, key=lambda one: self.asked.run.kernel_of[one[0]])
 
     def _read_again(self, value: int, kernel: int, part: Part) -> int | None:
@@ -221,7 +221,7 @@ class RecomputedNodes:
         if (constant := self.constants.again(value, kernel)) != NO_NODE:
             return constant, False
         if self._read_again(value, kernel, part) is not None:
-            shown = self.shown(value, barrier, part)
+            shown = self.shown(value, barrier, self.gates.components.read_in(part, source, kernel))
             return self._states.handed(shown, value, kernel, barrier, part), True
         if (scaled := self._scaled.of(source, kernel, barrier, part)) != NO_NODE:
             return scaled, False

@@ -34,10 +34,15 @@ class Use(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A pass and the recomputed cell around a node (`NO_CELL`: the node was asked for by itself)."""
+    """A pass and the recomputed cell around a node (`NO_CELL`: the node was asked for by itself).
+
+    ``component``: without lazy inline the first kernel of the component (see `Components`) for which a cast that cells
+    share runs again, where that is not the one of the cast itself.
+    """
 
     passing: int
     cell: int
+    component: int = NO_CELL
 
 
 NOTHING = Use(again=False, window=-1)
@@ -154,9 +159,8 @@ class Asked:
 
     def is_recomputed(self, kernel: int) -> bool:
         """Belongs to a cell that is recomputed as a whole, whether it has a number there or not."""
-        baseline = self.prepared.baseline
-        roots = self.plan.marks.actions.roots.get(baseline.layer_of(kernel), ())
-        return descends(baseline.kernels.cell[kernel], set(roots))
+        roots = self.plan.marks.actions.roots.get(self.prepared.baseline.layer_of(kernel), ())
+        return descends(self.prepared.baseline.kernels.cell[kernel], set(roots))
 
     def around(self, kernel: int) -> int:
         """The recomputed cell in which a kernel stands, whether it runs again or not; -1 for none."""

@@ -1,7 +1,8 @@
 """PARTS -> COMPONENTS: which nodes of a recomputed cell wait together, without lazy inline.
 
 MindSpore 2.9.0 then looks for nodes that are marked and connected. What is not marked parts them: what sends tokens to
-experts, sorts before that, splits of latent attention, and what is left out. What begins in a component waits for what
+experts, sorts before that, splits of latent attention, and what is left out; a cast that two cells share parts them, too,
+as it is two until later. What begins in a component waits for what
 the first gradient that reads from it is given (frontend/optimizer/recompute.cc; measured: Qwen3, Qwen3-MoE, DeepSeek-V3
 and TeleChat3).
 """
@@ -19,6 +20,7 @@ from swapconf.trace.columns import Flags
 from swapconf.trace.launch_graph import NO_NODE
 from swapconf.whatif.graph.asked import NO_CELL, Asked, Part
 from swapconf.whatif.graph.gradients import arrived, given_to
+from swapconf.whatif.parted import shared_casts
 
 _APART = -1
 _ADDS, _SUM = frozenset({"Add", "AddExt"}), "ReduceSum"
@@ -37,16 +39,32 @@ class Components:
         """The gradients that a kernel of the forward pass waits for when it runs again; none where not known."""
         if part.cell == NO_CELL:
             return ()
-        if part not in self._found:
-            self._found[part] = self._connected(part)
-        key = part, self._found[part].get(kernel, _APART)
+        whole = part._replace(component=NO_CELL)
+        own = part.component if part.component != NO_CELL else self._of(whole).get(kernel, _APART)
+        key = whole, own
         if key not in self._gates:
             self._gates[key] = self._given(*key)
         return self._gates[key]
 
+    def read_in(self, part: Part, node: int, reader: int) -> Part:
+        """``part``: of the reader of a node; that of the node. MindSpore merges no nodes that are marked before it has
+        recomputed them (`CheckReplace` of frontend/optimizer/cse.cc), so a component has its own of the casts that are
+        one later."""
+        kernel, part = self.asked.run.kernel_of[node], part._replace(component=NO_CELL)
+        if self.asked.run.is_inlined or (kernel, reader) not in self._second_casts:
+            return part
+        found = self._of(part)
+        mine, other = found.get(reader, _APART), found.get(kernel, _APART)
+        return part if mine == other else part._replace(component=mine)
+
+    def _of(self, part: Part) -> dict[int, int]:
+        if part not in self._found:
+            self._found[part] = self._connected(part)
+        return self._found[part]
+
     def _given(self, part: Part, component: int) -> tuple[int, ...]:
         """What the first gradient that reads from a component is given."""
-        members = {node for node, mine in self._found[part].items() if component in (_APART, mine)}
+        members = {node for node, mine in self._of(part).items() if component in (_APART, mine)}
         mine = (kernel for kernel, node in self.gradients_of.get(part.passing, ()) if node in members)
         nodes = (self._node(kernel) for kernel in mine)
         gradients = [(self._turns[node], node) for node in nodes if node in self._turns]
@@ -136,9 +154,34 @@ class Components:
 
         both = inside[reader] & inside[face]
         for one, other in zip(reader[both].tolist(), face[both].tolist(), strict=True):
-            low, high = sorted((first(one), first(other)))
-            found[high] = low
-        return {kernel: first(kernel) for kernel in found}
+            if (other, one) not in self._second_casts:
+                low, high = sorted((first(one), first(other)))
+                found[high] = low
+        found = {kernel: first(kernel) for kernel in found}
+        return found | self._of_shared(found)
+
+    def _of_shared(self, found: Mapping[int, int]) -> dict[int, int]:
+        """What all layers share each makes again for itself, in the component that reads it. ``found``: by kernel the
+        first of its component."""
+        reads, shared = self.asked.prepared.baseline.reads, list(self.asked.shared)
+        rows = np.flatnonzero(np.isin(reads.face, shared))
+        mine = dict[int, int]()
+        pairs = zip(reads.kernel[rows].tolist(), reads.face[rows].tolist(), strict=True)
+        for reader, face in sorted(pairs, reverse=True):  # readers before what they read
+            if reader in found or reader in mine:
+                mine[face] = found.get(reader, mine.get(reader, face))
+        return mine
+
+    @cached_property
+    def _second_casts(self) -> frozenset[tuple[int, int]]:
+        """(cast, kernel): casts that two cells of a layer share in the baseline, and who reads that of the second."""
+        prepared = self.asked.prepared
+        return frozenset(
+            (own.kernel, reader)
+            for own in shared_casts(prepared.baseline, prepared.sites, self.asked.plan.marks.strategy)
+            for reader in prepared.baseline.followers(own.kernel)
+            if prepared.baseline.kernels.cell[reader] == own.cells[-1]
+        )
 
     @cached_property
     def _marked(self) -> Flags:

@@ -52,7 +52,7 @@ class Gates:
         return self._cells[part]
 
     def _component(self, kernel: int, part: Part) -> int:
-        given = self._components.gate(kernel, part)
+        given = self.components.gate(kernel, part)
         if not given:
             return self._cell(part)
         if given not in self._given:
@@ -60,7 +60,7 @@ class Gates:
         return self._given[given]
 
     @cached_property
-    def _components(self) -> Components:
+    def components(self) -> Components:
         return Components(self.asked, self._by_pass)
 
     def _arriving(self, part: Part) -> tuple[int, ...]:

@@ -144,7 +144,7 @@ class BackwardReads:
             return self.again.ties.behind_barrier(own, barrier)
         is_copied = use.again or (nodes.primitive[source] in VIEWS and (kernel, made) not in self._left_out)
         if made in asked.again and asked.remakes(made, part, forward) and is_copied:
-            return self.again.shown(value, barrier, part)
+            return self.again.shown(value, barrier, self.again.gates.components.read_in(part, source, forward))
         seen = self._taken_out(given, part)
         if use.window >= 0:
             seen = self.again.moves.returned(use.window, barrier)
