@@ -1,8 +1,8 @@
 """PARTS -> COMPONENTS: which nodes of a recomputed cell wait together, without lazy inline.
 
 MindSpore 2.9.0 then looks for nodes that are marked and connected. What is not marked parts them: what sends tokens to
-experts, sorts before that, splits of latent attention, and what is left out; a cast that two cells share parts them, too,
-as it is two until later. What begins in a component waits for what
+experts, sorts before that, splits of latent attention, what is left out, and a cast that two cells share
+(it is two until later). What begins in a component waits for what
 the first gradient that reads from it is given (frontend/optimizer/recompute.cc; measured: Qwen3, Qwen3-MoE, DeepSeek-V3
 and TeleChat3).
 """
