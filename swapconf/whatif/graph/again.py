@@ -112,7 +112,7 @@ class RecomputedNodes:
     def _own_part(self, node: int, part: Part) -> Part:
         kernel = self.asked.run.kernel_of[node]
         if kernel in self.asked.shared:
-            return self.asked.shared_part(kernel, part)
+            return self.asked.shared_part(kernel, part)._replace(component=part.component)
         own = self.asked.part(kernel)
         return part if kernel in self.asked.casts and own.cell == NO_CELL else own._replace(component=part.component)
 

@@ -50,12 +50,19 @@ class Components:
         """``part``: of the reader of a node; that of the node. MindSpore merges no nodes that are marked before it has
         recomputed them (`CheckReplace` of frontend/optimizer/cse.cc), so a component has its own of the casts that are
         one later."""
-        kernel, part = self.asked.run.kernel_of[node], part._replace(component=NO_CELL)
-        if self.asked.run.is_inlined or (kernel, reader) not in self._second_casts:
-            return part
-        found = self._of(part)
+        kernel, whole = self.asked.run.kernel_of[node], part._replace(component=NO_CELL)
+        if self.asked.run.is_inlined:
+            return whole
+        if kernel in self.asked.shared:  # by a table, or by what reads it
+            cell = self.asked.shared_part(kernel, whole)
+            return (
+                whole._replace(component=self._of(cell).get(reader, part.component)) if cell.cell != NO_CELL else whole
+            )
+        if (kernel, reader) not in self._second_casts:
+            return whole
+        found = self._of(whole)
         mine, other = found.get(reader, _APART), found.get(kernel, _APART)
-        return part if mine == other else part._replace(component=mine)
+        return whole if mine == other else whole._replace(component=mine)
 
     def _of(self, part: Part) -> dict[int, int]:
         if part not in self._found:
@@ -157,20 +164,7 @@ class Components:
             if (other, one) not in self._second_casts:
                 low, high = sorted((first(one), first(other)))
                 found[high] = low
-        found = {kernel: first(kernel) for kernel in found}
-        return found | self._of_shared(found)
-
-    def _of_shared(self, found: Mapping[int, int]) -> dict[int, int]:
-        """What all layers share each makes again for itself, in the component that reads it. ``found``: by kernel the
-        first of its component."""
-        reads, shared = self.asked.prepared.baseline.reads, list(self.asked.shared)
-        rows = np.flatnonzero(np.isin(reads.face, shared))
-        mine = dict[int, int]()
-        pairs = zip(reads.kernel[rows].tolist(), reads.face[rows].tolist(), strict=True)
-        for reader, face in sorted(pairs, reverse=True):  # readers before what they read
-            if reader in found or reader in mine:
-                mine[face] = found.get(reader, mine.get(reader, face))
-        return mine
+        return {kernel: first(kernel) for kernel in found}
 
     @cached_property
     def _second_casts(self) -> frozenset[tuple[int, int]]:
