@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 """Where the order of launches that what-if predicts parts from that of the true run, for those who mend what-if.
 
-    python scripts/evidence/first_difference.py BASELINE STRATEGY.yaml RUN [--set A.B=VALUE] [--graph FILE.ir]
+    python scripts/evidence/first_difference.py BASELINE STRATEGY.yaml RUN [--set A.B=VALUE] [--as-written]
 
 BASELINE and RUN are folders that `swapconf dryrun --keep` left: of the run without swap and recompute, with its graph,
-and of the run of STRATEGY.yaml. Told are the primitives of which one side has more, the last launches that both have,
-the first that differ, and what these read on both sides: who made it, as which launch, and what a Depend waits for.
-Views are left aside, as in the tests; of what runs again and of copies the name in the true run has another number.
-What the true run read is told by its tensors, without what it waited for; --graph tells that, too: MindSpore's last
-graph of that run, which it prints with MS_DEV_SAVE_GRAPHS=1 MS_DEV_SAVE_GRAPHS_PATH=DIR
-MS_DEV_DUMP_IR_PASSES=graph_build (not with fused kernels, of which the operators are told).
+and of the run of STRATEGY.yaml, which is made where it is not there. Told are the primitives of which one side has
+more, the last launches that both have, the first that differ, and what these read on both sides: who made it, as which
+launch, and what a Depend waits for. Views are left aside, as in the tests; of what runs again and of copies the name in
+the true run has another number.
+What the true run waited for is told of a run that was made here, as MindSpore's last graph of that is kept; of
+another one what it read, by its tensors. --as-written: keys count that mindformers drops, as in `agreement.py`.
 
 Exit code 1 where the orders of primitives part, 2 where there is nothing to compare.
 """
@@ -26,12 +26,16 @@ from functools import partial
 from pathlib import Path
 
 from swapconf.config.overrides import of_file
+from swapconf.dryrun.fold import folded
+from swapconf.dryrun.rank_order import RankOrder
 from swapconf.plan.runs import trace_folders
 from swapconf.study.own_model import as_run
-from swapconf.study.study import study_for_check
-from swapconf.trace import launch_graph_text, trace_folder
+from swapconf.study.settings import NONE, Settings
+from swapconf.study.study import study_for_check, study_for_run
+from swapconf.trace import run_record, trace_folder
 from swapconf.trace.launch_graph import DEPEND, ITEM, LOAD, NO_NODE, STATE, TUPLE, LaunchGraph
 from swapconf.trace.trace import Trace, without_number
+from swapconf.upstream import dropped
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.graph.asked import Asked
 from swapconf.whatif.graph.memory import lives
@@ -152,10 +156,20 @@ def _maker(name: str, turn: int | None) -> str:
     return f"{name} (a view)" if turn is None else f"{name} (launch {turn})"
 
 
-def asked_of(baseline: Path, file: str, changes: Sequence[str]) -> Asked:
+def make(baseline: Path, file: str, changes: Sequence[str], settings: Settings | None, target: Path) -> None:
+    """Run the YAML of a strategy on the rank of a baseline, and keep MindSpore's last graph of that, too."""
+    rank = run_record.report(_rank(baseline)).get("rank", 0)
+    folded.dry_run(
+        RankOrder(document=of_file(file, changes), rank=rank, keep=target, keeps_graph=True, settings=settings or NONE)
+    )
+
+
+def asked_of(baseline: Path, file: str, changes: Sequence[str], settings: Settings | None = None) -> Asked:
     """What the strategy of a YAML asks of a baseline. Raises ValueError where its graph was not kept or is of other
     kernels."""
-    study = as_run(study_for_check(of_file(file, changes), os.environ), _rank(baseline), os.environ)
+    document = of_file(file, changes)
+    meant = study_for_check(document, os.environ) if settings is None else study_for_run(document, os.environ, settings)
+    study = as_run(meant, _rank(baseline), os.environ)
     if study.strategy is None:
         raise ValueError(f"{file}: nothing is decided for this YAML; `swapconf check` says why")
     trace = _read(baseline)
@@ -262,13 +276,15 @@ def main() -> int:
     parser.add_argument("strategy", help="the YAML of the strategy")
     parser.add_argument("run", type=Path, help="folder of the true run of the strategy")
     parser.add_argument("--set", action="append", default=[], metavar="A.B=VALUE", help="as of `swapconf whatif`")
-    parser.add_argument("--graph", type=Path, metavar="FILE.ir", help="MindSpore's last graph of the true run")
+    parser.add_argument("--as-written", action="store_true", help="keys count that mindformers drops")
     options = parser.parse_args()
-    trace = _read(options.run).opened.trace
-    graph = trace.launch_graph if options.graph is None else launch_graph_text.read_ir(options.graph)
+    settings = Settings(apply=dropped.KEYS) if options.as_written else None
+    if not options.run.exists():
+        make(options.baseline, options.strategy, options.set, settings, options.run)
+    ran = _read(options.run).opened
     try:
-        mine = predicted(asked_of(options.baseline, options.strategy, options.set))
-        true = of_run(trace, graph)
+        mine = predicted(asked_of(options.baseline, options.strategy, options.set, settings))
+        true = of_run(ran.trace, ran.launch_graph)
     except ValueError as error:
         print(error, file=sys.stderr)
         return 2

@@ -113,7 +113,9 @@ def run(order: RankOrder, study: Study, part: str = "") -> Ran:
             variables = {**prepared.variables, handed_over.VARIABLE: str(place / handed_over.FILE)}
             if order.register_path:
                 variables[REGISTER_PATH] = order.register_path
-            prints = last_graph.prints(study, level, prepared.installation.mindspore, is_kept=order.keep is not None)
+            prints = last_graph.prints(
+                study, level, prepared.installation.mindspore, is_kept=order.keep is not None, of_any=order.keeps_graph
+            )
             told = last_graph.no_space(place, last_graph.needed_bytes(study, blank.stage, prints), prints)
             if not told:
                 job = replace(job, prints_graph=prints.graph, prints_fused=prints.fused)

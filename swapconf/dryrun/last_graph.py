@@ -50,12 +50,12 @@ class Prints:
     fused: bool
 
 
-def prints(study: Study, level: int, mindspore: str, *, is_kept: bool) -> Prints:
-    """The graph where a trace ``is_kept`` that others are predicted from, so one without swap and recompute; what is
-    inside fused kernels of each run that has such."""
+def prints(study: Study, level: int, mindspore: str, *, is_kept: bool, of_any: bool = False) -> Prints:
+    """The graph where a trace ``is_kept`` that others are predicted from, so one without swap and recompute, or
+    ``of_any`` run; what is inside fused kernels of each run that has such."""
     is_known = level > 0 and study.config.dialect is not Dialect.PYNATIVE and keeps_graph(mindspore)
     return Prints(
-        graph=is_known and is_kept and is_baseline(study),
+        graph=is_known and is_kept and (of_any or is_baseline(study)),
         fused=is_known and study.config.runtime.jit_level == FUSED_LEVEL,
     )
 

@@ -33,7 +33,8 @@ class RankOrder:
     of PyNative, recompute and swap as on several cards. ``launch_blocking``: of PyNative on shards, each operator ends
     before Python goes on, as it always does on one card; ``load``: how tokens are spread over its experts. ``steps``:
     how many are trained to see what grows from one to the next, where they are more than usual; ``is_watched``: this is
-    the run that does it, see `watched.py`. ``board``: where its children are entered while they run, see `board.py`."""
+    the run that does it, see `watched.py`. ``keeps_graph``: MindSpore's last graph of a run with a strategy, too.
+    ``board``: where its children are entered while they run, see `board.py`."""
 
     document: Document
     rank: int
@@ -48,6 +49,7 @@ class RankOrder:
     fold: bool = False
     timeout_seconds: float = 3600.0
     keep: Path | None = None
+    keeps_graph: bool = False
     children: int = 1
     machine: Machine | None = None
     settings: Settings = NONE
