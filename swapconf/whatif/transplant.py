@@ -1,0 +1,324 @@
+"""LAST GRAPH of a run without a strategy + CALLS under one -> the last graph under the strategy.
+
+MindSpore compiles the forward and the backward pass of a micro-batch once and calls them (lazy inline). What a strategy
+changes is inside of these two. So the last graph under it is that of the run without, in which each call is another one
+(the *transplant*): the calls of the run without are found in its graph (`BaselineCalls`), node by node, which tells what
+each call is given and where its results go; those under the strategy are put in their places (`transplanted`). Mirrored
+here, in the order in which they are done:
+
+- ``process_call_inline``: what a call is given waits for its barrier, which waits for the call before.
+- ``eliminate_maketuple_getitem``: of what the forward pass hands on every other value is taken out of the tuple. By
+  observation: the pass was not found. With which it begins, the run without a strategy tells, call by call.
+- ``cse`` of the back end: what is made of constants alone is made once for all calls.
+- ``insert_pre_fetch_depend``: see `graph.prefetch`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from swapconf.trace.launch_graph import DEPEND, ITEM, NO_NODE, TUPLE, LaunchGraph
+from swapconf.whatif.graph.nodes import Nodes
+from swapconf.whatif.graph.prefetch import prefetched
+from swapconf.whatif.lift.func_graphs import CNode, Constant, Parameter
+from swapconf.whatif.passes.backend import COPY, Given, Lowered, LoweredCalls, Ref, upwards
+from swapconf.whatif.passes.offload import MOVE
+
+_HOST_SIDE = '"CPU"'
+_PREFETCH, _FUSION, _GROUP = "backward_prefetch", "fusion", "group"
+
+
+class NotTheSameGraph(ValueError):
+    """The calls of the early graph are not those of the last graph."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PlacedCall:
+    """A micro-batch in the last graph.
+
+    Attributes:
+        saved: The tuple that the forward pass hands on; ``gradients``: what the backward pass returns.
+        barrier, backward_barrier: What the two wait for; NO_NODE for the first call of a step.
+        given, backward_given: By parameter the value in front of the barrier.
+        nodes: By node of the calls that of the graph. ``is_taken``: the last saved value is taken out of the tuple.
+    """
+
+    saved: int
+    gradients: int
+    barrier: int
+    backward_barrier: int
+    given: Mapping[Given, int]
+    backward_given: Mapping[Given, int]
+    nodes: Mapping[Lowered, int]
+    is_taken: bool
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class BaselineCalls:
+    """``is_pipelined``: results of micro-batches are taken out of the tuple, too, as the loss of each counts."""
+
+    graph: LaunchGraph
+    calls: LoweredCalls
+    placed: Sequence[PlacedCall]
+    is_pipelined: bool
+
+    @classmethod
+    def of(cls, graph: LaunchGraph, calls: LoweredCalls, *, is_pipelined: bool) -> BaselineCalls:
+        """Raises NotTheSameGraph."""
+        barriers = _barriers(graph)
+        awaited = {barrier: graph.inputs[graph.inputs[barrier][0]][1] for barrier in barriers}
+        placed = [
+            _placed(graph, calls, barrier, tuple(barriers), frozenset(awaited.values()))
+            for barrier, node in awaited.items()
+            if graph.primitive[node] == TUPLE and len(graph.inputs[node]) == len(calls.saved) + 1
+        ]
+        if not placed:
+            raise NotTheSameGraph("no call of the graph hands on as many values")
+        return cls(graph=graph, calls=calls, placed=placed, is_pipelined=is_pipelined)
+
+
+def saved_outputs(graph: LaunchGraph) -> frozenset[tuple[str, int]]:
+    """Of kernels with several outputs the primitives and outputs that forward passes hand on."""
+    found = set[tuple[str, int]]()
+    for barrier in _barriers(graph):
+        for value in graph.inputs[graph.inputs[graph.inputs[barrier][0]][1]]:
+            if value != NO_NODE and graph.primitive[value] == ITEM and graph.inputs[value][0] != NO_NODE:
+                found.add((graph.primitive[graph.inputs[value][0]], int(graph.item[value])))
+    return frozenset(found)
+
+
+def _barriers(graph: LaunchGraph) -> list[int]:
+    def is_barrier(node: int) -> bool:
+        tie = graph.inputs[node][0] if graph.primitive[node] == COPY and graph.inputs[node] else NO_NODE
+        if tie == NO_NODE or graph.primitive[tie] != DEPEND or len(graph.inputs[tie]) < 2:
+            return False
+        return graph.inputs[tie][0] == NO_NODE and graph.inputs[tie][1] != NO_NODE
+
+    return [node for node in range(len(graph)) if is_barrier(node)]
+
+
+# --- the calls of the run without a strategy -------------------------------------------------------------------------
+
+
+def _placed(
+    graph: LaunchGraph, calls: LoweredCalls, barrier: int, barriers: Sequence[int], awaited: frozenset[int]
+) -> PlacedCall:
+    saved = graph.inputs[graph.inputs[barrier][0]][1]
+    values = [calls.result, *(value for value, _ in calls.saved)]
+    forward = min(
+        (_Match(graph, before, barriers).of(zip(values, graph.inputs[saved], strict=True)) for before in (NO_NODE, *barriers)),
+        key=lambda match: match.unlike,
+    )
+    ends = (
+        node
+        for node in range(len(graph))
+        if isinstance(calls.gradients, Lowered)
+        and graph.primitive[node] == calls.gradients.primitive
+        and len(graph.inputs[node]) == len(calls.gradients.inputs)
+        and node != saved
+    )
+    matches = {end: _Match(graph, barrier, barriers).of([(calls.gradients, end)]) for end in ends}
+    if not matches:
+        raise NotTheSameGraph("no node of the graph is what a backward pass returns")
+    end = max(matches, key=lambda node: (len(matches[node].nodes) - 3 * matches[node].unlike, -node))
+    backward = matches[end]
+    if forward.unlike or backward.unlike:
+        raise NotTheSameGraph(f"{forward.unlike} and {backward.unlike} nodes of a call are others")
+    ties = (backward.ties[key] for _, key in reversed(calls.saved) if key in backward.ties)
+    last = graph.inputs[next(ties)][0]
+    return PlacedCall(
+        saved=saved,
+        gradients=end,
+        barrier=forward.barrier,
+        backward_barrier=barrier,
+        given=forward.given,
+        backward_given=backward.given,
+        nodes=forward.nodes | backward.nodes,
+        is_taken=last != NO_NODE and graph.primitive[last] == ITEM and graph.inputs[last][0] == saved,
+    )
+
+
+@dataclass(eq=False)
+class _Match:
+    """A call and its nodes in the graph. ``ties``: by what it is given the Depend on the barrier."""
+
+    graph: LaunchGraph
+    barrier: int
+    barriers: Sequence[int]
+    given: dict[Given, int] = field(default_factory=dict)
+    ties: dict[Given, int] = field(default_factory=dict)
+    nodes: dict[Lowered, int] = field(default_factory=dict)
+    unlike: int = 0
+
+    def of(self, pairs: Iterable[tuple[Ref, int]]) -> _Match:
+        stack = list(pairs)
+        while stack:
+            ref, node = stack.pop()
+            if isinstance(ref, Given):
+                self._bind(ref, node)
+            elif ref is None or node == NO_NODE:
+                self.unlike += (ref is None) != (node == NO_NODE)
+            elif ref in self.nodes:
+                self.unlike += self.nodes[ref] != node
+            elif ref.primitive != self.graph.primitive[node]:
+                self.unlike += 1
+            else:
+                self.nodes[ref] = node
+                others = self.graph.inputs[node]
+                if len(ref.inputs) == len(others):
+                    stack += [pair for pair in zip(ref.inputs, others, strict=True) if pair != (None, NO_NODE)]
+                else:
+                    self.unlike += 1
+        return self
+
+    def _bind(self, given: Given, node: int) -> None:
+        graph = self.graph
+        is_tie = node != NO_NODE and graph.primitive[node] == DEPEND and len(graph.inputs[node]) > 1
+        if is_tie and graph.inputs[node][1] in self.barriers:
+            if graph.inputs[node][1] != self.barrier:
+                self.unlike += 1
+                return
+            self.ties[given] = node
+            node = graph.inputs[node][0]
+        self.unlike += self.given.setdefault(given, node) != node
+
+
+# --- the calls under a strategy ---------------------------------------------------------------------------------------
+
+
+def transplanted(baseline: BaselineCalls, calls: LoweredCalls) -> Nodes:
+    """The last graph under the strategy whose calls these are. Raises ValueError where it goes in a circle."""
+    return _Transplant(baseline, calls).nodes()
+
+
+class _Transplant:
+    def __init__(self, baseline: BaselineCalls, calls: LoweredCalls) -> None:
+        self._baseline, self._calls = baseline, calls
+        self._nodes = Nodes(baseline.graph)
+        self._same = _same_parameters(baseline.calls.parameters, calls.parameters)
+        self._douts = dict(zip(calls.douts, baseline.calls.douts, strict=True))
+        self._once: dict[Lowered, int] = {}  # what is made of constants alone
+        self._back: dict[int, int] = {}
+        self._instead: dict[int, int] = {}
+
+    def nodes(self) -> Nodes:
+        placed = self._baseline.placed
+        for call in placed:
+            self._put(call, is_last=call is placed[-1])
+        gone = {node for call in placed for node in call.nodes.values()}
+        kept = {node for call in placed for node in (call.saved, call.gradients)}
+        for node in range(len(self._baseline.graph)):
+            if node not in gone and node not in kept:
+                self._nodes.read_instead(node, self._instead)
+        copies = list(self._back)
+        prefetch = np.array([self._back[node] for node in copies], dtype=np.int64)
+        prefetched(self._nodes, prefetch, {node: turn for turn, node in enumerate(copies)})
+        return self._nodes
+
+    def _put(self, call: PlacedCall, *, is_last: bool) -> None:
+        calls, nodes = self._calls, self._nodes
+        ties: dict[tuple[int, Given], int] = {}
+
+        def given(ref: Given) -> int:
+            value = call.given.get(Given(self._same.get(str(ref.name), ref.name), ref.output, ref.is_state), NO_NODE)
+            if call.barrier == NO_NODE:
+                return value
+            key = value, ref if value == NO_NODE else Given(-1)
+            if key not in ties:
+                ties[key] = nodes.tied(value, call.barrier)
+            return ties[key]
+
+        forward = [calls.result, *(value for value, _ in calls.saved)]
+        made = self._laid(forward, given)
+        values = [given(ref) if isinstance(ref, Given) else made[ref] if ref is not None else NO_NODE for ref in forward]
+        before = self._baseline.graph.inputs[call.saved][0]
+        self._instead[before] = values[0]
+        nodes.inputs[call.saved] = values
+        handed, is_taken = self._handed(call, values)
+
+        def given_back(ref: Given) -> int:
+            if ref not in handed:
+                name = self._douts.get(str(ref.name), ref.name)
+                value = call.backward_given.get(Given(name, ref.output, ref.is_state), NO_NODE)
+                handed[ref] = nodes.tied(value, call.backward_barrier)
+            return handed[ref]
+
+        made = self._laid([calls.gradients], given_back)
+        mine, other = calls.gradients, self._baseline.calls.gradients
+        assert isinstance(mine, Lowered)
+        assert isinstance(other, Lowered)
+        for old, new in zip(other.inputs, mine.inputs, strict=True):
+            if isinstance(old, Lowered) and isinstance(new, Lowered):
+                self._instead[call.nodes[old]] = made[new]
+        nodes.inputs[call.gradients] = list(nodes.inputs[made[mine]])
+        if self._baseline.is_pipelined and is_taken and not is_last:
+            self._instead[before] = nodes.add(ITEM, (call.saved,), item=0)
+
+    def _handed(self, call: PlacedCall, values: Sequence[int]) -> tuple[dict[Given, int], bool]:
+        """What is saved as the backward pass is given it, and whether the next one would be taken out of the tuple."""
+        read = {ref for node in upwards([self._calls.gradients]) for ref in node.inputs if isinstance(ref, Given)}
+        found: dict[Given, int] = {}
+        is_taken = call.is_taken
+        for place in range(len(self._calls.saved), 0, -1):
+            ref, key = self._calls.saved[place - 1]
+            if key in read:
+                value = self._nodes.add(ITEM, (call.saved,), item=place) if is_taken else values[place]
+                found[key] = self._nodes.tied(value, call.backward_barrier)
+            if key in read or isinstance(ref, Given):
+                is_taken = not is_taken
+        return found, is_taken
+
+    def _laid(self, roots: Sequence[Ref], given: object) -> dict[Lowered, int]:
+        assert callable(given)
+        found: dict[Lowered, int] = {}
+        constant = set[Lowered]()
+        for node in upwards(roots):
+            inputs = [
+                NO_NODE if ref is None else given(ref) if isinstance(ref, Given) else found[ref] for ref in node.inputs
+            ]
+            if all(ref is None or ref in constant for ref in node.inputs if not isinstance(ref, Given)) and not any(
+                isinstance(ref, Given) for ref in node.inputs
+            ):
+                constant.add(node)
+                if node in self._once:
+                    found[node] = self._once[node]
+                    continue
+            found[node] = self._added(node, inputs)
+            if node in constant:
+                self._once[node] = found[node]
+        return found
+
+    def _added(self, node: Lowered, inputs: Sequence[int]) -> int:
+        source = node.source
+        name = f"{source.scope}/{node.primitive}" if source is not None else ""
+        number = self._nodes.add(node.primitive, inputs, name, node.output, _fused(source))
+        if node.primitive == MOVE and source is not None and source.inputs[1] != Constant(_HOST_SIDE):
+            self._back[number] = Constant(source.attributes.get(_PREFETCH, "")).number or 1
+        return number
+
+
+def _fused(source: CNode | None) -> str | None:
+    fusion = source.attributes.get(_FUSION) if source is not None else None
+    if source is None or fusion is None or Constant(fusion).number in (None, 0):
+        return None
+    return source.attributes.get(_GROUP, "").strip('"')
+
+
+def _same_parameters(ours: Sequence[str], theirs: Sequence[str]) -> dict[str, str]:
+    """By name of a parameter in another compilation that in this one: by name, and what has none in its order."""
+    by_name: dict[str, list[str]] = {}
+    for name in ours:
+        by_name.setdefault(Parameter("", name).plain, []).append(name)
+    found, nameless = dict[str, str](), list[str]()
+    for name in theirs:
+        known = by_name.get(Parameter("", name).plain)
+        if known:
+            found[name] = known.pop(0)
+        else:
+            nameless.append(name)
+    left = [name for name in ours if any(name in names for names in by_name.values())]
+    return found | dict(zip(nameless, left, strict=False))
+
