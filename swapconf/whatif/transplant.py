@@ -1,10 +1,10 @@
 """LAST GRAPH of a run without a strategy + CALLS under one -> the last graph under the strategy.
 
 MindSpore compiles the forward and the backward pass of a micro-batch once and calls them (lazy inline). What a strategy
-changes is inside of these two. So the last graph under it is that of the run without, in which each call is another one
-(the *transplant*): the calls of the run without are found in its graph (`BaselineCalls`), node by node, which tells what
-each call is given and where its results go; those under the strategy are put in their places (`transplanted`). Mirrored
-here, in the order in which they are done:
+changes is inside of these two. So the last graph under it is that of the run without, with other calls (the
+*transplant*): the calls of the run without are found in its graph (`BaselineCalls`), node by node, which tells what
+each is given and where its results go; those under the strategy are put in their places (`transplanted`). Mirrored here, in
+the order in which they are done:
 
 - ``process_call_inline``: what a call is given waits for its barrier, which waits for the call before.
 - ``eliminate_maketuple_getitem``: of what the forward pass hands on every other value is taken out of the tuple. By
@@ -109,7 +109,10 @@ def _placed(
     saved = graph.inputs[graph.inputs[barrier][0]][1]
     values = [calls.result, *(value for value, _ in calls.saved)]
     forward = min(
-        (_Match(graph, before, barriers).of(zip(values, graph.inputs[saved], strict=True)) for before in (NO_NODE, *barriers)),
+        (
+            _Match(graph, before, barriers).of(zip(values, graph.inputs[saved], strict=True))
+            for before in (NO_NODE, *barriers)
+        ),
         key=lambda match: match.unlike,
     )
     ends = (
@@ -233,7 +236,9 @@ class _Transplant:
 
         forward = [calls.result, *(value for value, _ in calls.saved)]
         made = self._laid(forward, given)
-        values = [given(ref) if isinstance(ref, Given) else made[ref] if ref is not None else NO_NODE for ref in forward]
+        values = [
+            given(ref) if isinstance(ref, Given) else made[ref] if ref is not None else NO_NODE for ref in forward
+        ]
         before = self._baseline.graph.inputs[call.saved][0]
         self._instead[before] = values[0]
         nodes.inputs[call.saved] = values
@@ -321,4 +326,3 @@ def _same_parameters(ours: Sequence[str], theirs: Sequence[str]) -> dict[str, st
             nameless.append(name)
     left = [name for name in ours if any(name in names for names in by_name.values())]
     return found | dict(zip(nameless, left, strict=False))
-

@@ -1,4 +1,4 @@
-"""OPT_SUBSTEP_*.IR, OPT_PASS_*.IR -> EARLY GRAPH: all func graphs of a compilation, as MindSpore prints them behind a pass.
+"""OPT_SUBSTEP_*.IR, OPT_PASS_*.IR -> EARLY GRAPH: all func graphs of a compilation, as printed behind a pass.
 
 MindSpore prints them where MS_DEV_SAVE_GRAPHS is 1 and MS_DEV_DUMP_IR_PASSES has a part of the name of the file; that
 also has it print each step of its optimizers. Of a func graph, flags come first, then the nodes::

@@ -177,8 +177,8 @@ class EarlyFuncGraph:
 
     @property
     def closure(self) -> Callee | None:
-        """The func graph of its gradients, which a K graph or a forward pass returns behind its value, once free variables
-        have become parameters in a Partial."""
+        """The func graph of its gradients, which a K graph or a forward pass returns behind its value; in a Partial
+        once free variables have become parameters."""
         if isinstance(self.result, CNode) and self.result.primitive == TUPLE and self.result.inputs:
             last = self.result.inputs[-1]
             if isinstance(last, CNode) and last.primitive == PARTIAL:

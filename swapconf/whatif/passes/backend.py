@@ -11,7 +11,7 @@ backward pass:
 - Of a kernel with several outputs all are handed on that the run without a strategy hands on, in their order.
 
 `Lowered` is a call then, with parameters in place of what it is given. Compared with MindSpore's last graph in 12 runs
-of 2 families, for each call of a micro-batch: all nodes are equal, but for one state with experts of another order.
+of 2 families, for each call of a micro-batch: all nodes are equal, but for one state in one of them.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def lower_captured(
     captured = partial.inputs[1:]
     names = backward.parameters[: len(captured)]
     place = {name: number for number, name in enumerate(names)}
-    known = {Parameter(backward.name, name): number for name, number in place.items()}
+    known: dict[Value, int] = {Parameter(backward.name, name): number for name, number in place.items()}
     return _lower(forward, backward, result, captured, known, outputs, backward.parameters[len(captured) :])
 
 
@@ -134,7 +134,9 @@ class _Lowering:
         while stack:
             node = stack[-1]
             missing = [
-                one for one in node.inputs if isinstance(one, CNode) and one not in self.made and one not in self.captured
+                one
+                for one in node.inputs
+                if isinstance(one, CNode) and one not in self.made and one not in self.captured
             ]
             if node in self.made or not missing:
                 stack.pop()
@@ -144,7 +146,9 @@ class _Lowering:
         return self.made[value]
 
     def _lowered(self, node: CNode) -> Ref:
-        given = [self.made[one] if isinstance(one, CNode) and one in self.made else self.ref(one) for one in node.inputs]
+        given = [
+            self.made[one] if isinstance(one, CNode) and one in self.made else self.ref(one) for one in node.inputs
+        ]
         if node.index is not None:
             return _output(given[0], node.index, node)
         if node.primitive in _AS_THEY_ARE:
@@ -198,34 +202,40 @@ def upwards(roots: Iterable[Ref]) -> list[Lowered]:
 
 
 def _enforce_order(roots: Sequence[Ref], captured: Sequence[Ref]) -> None:
+    """`OrderEnforcer::HandleUpdateState`."""
     states = {one for one in captured if isinstance(one, Lowered) and one.primitive == STATE}
     if not states:
         return
     nodes = upwards(roots)
     place = {node: turn for turn, node in enumerate(nodes)}
-    users: dict[Lowered, list[Lowered]] = {}
-    loads: dict[Given, list[Lowered]] = {}
-    for node in nodes:
-        for given in node.inputs:
-            if isinstance(given, Lowered):
-                users.setdefault(given, []).append(node)
-        source = node.inputs[0] if node.primitive == LOAD else None
-        if isinstance(source, Given):
-            loads.setdefault(source, []).append(node)
+    readers = _readers(nodes)
+    parameters = [one for one in captured if isinstance(one, Given)]
     done = set[Lowered]()
     for node in nodes:
         state = node.inputs[0] if node.primitive == STATE else None
         if not isinstance(state, Lowered) or state not in states:
             continue
-        for parameter in captured:
-            if not isinstance(parameter, Given):
-                continue
-            readers = {user for load in loads.get(parameter, ()) for user in users.get(load, ()) if user not in done}
-            for reader in sorted(readers, key=lambda one: place[one]):
-                if reader.primitive not in (TUPLE, STATE) and not _depends(reader, state, place):
-                    done.add(reader)
-                    if not _is_attached(reader, state):
-                        state.inputs.append(reader)
+        for parameter in parameters:
+            waiting = [one for one in readers.get(parameter, ()) if one not in done and not _depends(one, state, place)]
+            done.update(waiting)
+            ordered = sorted(dict.fromkeys(waiting), key=lambda one: place[one])
+            state.inputs += [one for one in ordered if not _is_attached(one, state)]
+
+
+def _readers(nodes: Sequence[Lowered]) -> dict[Given, list[Lowered]]:
+    """By parameter who reads what is loaded of it, but for states."""
+    loads: dict[Lowered, Given] = {}
+    found: dict[Given, list[Lowered]] = {}
+    for node in nodes:
+        source = node.inputs[0] if node.primitive == LOAD else None
+        if isinstance(source, Given):
+            loads[node] = source
+        if node.primitive in (TUPLE, STATE):
+            continue
+        for given in node.inputs:
+            if isinstance(given, Lowered) and given in loads:
+                found.setdefault(loads[given], []).append(node)
+    return found
 
 
 def _depends(node: Lowered, on: Lowered, place: Mapping[Lowered, int]) -> bool:

@@ -1,15 +1,15 @@
 """Pass ``cconv``, and the manager before it: in which order a backward pass captures values of its forward pass.
 
-Source: MindSpore, ``core/ir/manager.cc`` (`AcquireNodes`, `AddEdge`), ``core/ir/func_graph_cloner.cc`` (`LiftingClone`).
+Source: MindSpore, ``core/ir/manager.cc`` (`AcquireNodes`, `AddEdge`), ``func_graph_cloner.cc`` (`LiftingClone`).
 The free variables of a func graph become its parameters in the order in which the manager met them: when it was made
 anew for the last time, by `renormalize` in the third round of ``opt_a``; what later passes have the backward pass read
 stands behind these. `free_variables` is the first part, `captures` both.
 
 What comes later, in the order that was seen (10 strategies, 2 families, MindSpore 2.9.0): loads whose virtual operator
 is gone, as the run without a strategy has them; values of calls that were inlined, the last call first; what K graphs
-read that are inlined; what ``cse`` has put in place of something else. Which of several loads comes first is the history
-of ``b_1`` (`SubstitutionList`) and is not mirrored: 2 of 10 runs have two loads in another order, whose copies are
-launched one behind another then.
+read that are inlined; what ``cse`` has put in place of something else. Which of several loads comes first is the
+history of ``b_1`` (`SubstitutionList`) and is not mirrored: 2 of 10 runs have two loads in another order, whose copies
+are launched one behind another then.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from swapconf.whatif.lift.func_graphs import (
     EarlyGraph,
     Parameter,
     Value,
-    met,
     sorted_from,
 )
 from swapconf.whatif.passes.cse import stays
@@ -89,9 +88,9 @@ def captures(
     merged: Mapping[CNode, CNode],
     loads: Sequence[str],
 ) -> list[Value]:
-    """``before``: free variables of the backward pass before calls are inlined; ``calls``: the topological place of each
-    node of the forward pass then; ``after``, ``merged``: what inlining and cse have made of it; ``loads``: parameters in
-    the order in which the run without a strategy captures what is loaded of them."""
+    """``before``: free variables of the backward pass before calls are inlined; ``calls``: the topological place of
+    each node of the forward pass then; ``after``, ``merged``: what inlining and cse have made of it; ``loads``: parameters
+    in the order in which the run without a strategy captures what is loaded of them."""
     left = _read(after, merged)
     early, loaded, returned, put = list[Value](), list[CNode](), list[tuple[int, int, Value]](), list[Value]()
     for value in before:
@@ -156,5 +155,3 @@ def loads_captured(graph: EarlyFuncGraph) -> list[str]:
     captured = partial.inputs[1:] if isinstance(partial, CNode) else []
     loads = (one.inputs[0] for one in captured if isinstance(one, CNode) and one.primitive == LOAD)
     return [one.plain for one in loads if isinstance(one, Parameter)]
-
-

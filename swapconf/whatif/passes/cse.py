@@ -1,6 +1,6 @@
 """Pass ``cse``: equal nodes of one func graph become one.
 
-Source: MindSpore, ``include/common/utils/cse.cc`` of the front end (`CSE::BuildOrderGroupAndDoReplace`, `CheckReplace`).
+Source: MindSpore, ``cse.cc`` of the front end (`CSE::BuildOrderGroupAndDoReplace`, `CheckReplace`).
 It reads primitives, attributes of primitives, inputs and scopes, and changes who reads what: of equal nodes the first
 in the topological order stays. Nodes that run again (scope ``recompute_``) are only merged where `recompute_cell` has
 marked them. Constants that are printed without all of their elements may differ where they print alike: nodes that read
@@ -15,12 +15,11 @@ from collections.abc import Iterable, Mapping
 
 from swapconf.trace.launch_graph import RETURN, STATE
 from swapconf.whatif.lift.func_graphs import CNode, Constant, EarlyFuncGraph, Value, sorted_from
-from swapconf.whatif.passes.offload import MOVE
 from swapconf.whatif.passes.recompute_cell import AGAIN, MAY_MERGE
 
 _NUMBERED = re.compile(r"^(equiv_\d+_)+")
 _COUNTED = re.compile(r"(?<![A-Za-z])\d+(?=_|$)|_\d+$")
-_APART = frozenset({RETURN, MOVE, "J"})
+_APART = frozenset({RETURN, "J"})
 _HIDDEN = "side_effect_hidden"
 
 
@@ -29,8 +28,7 @@ def merged(graphs: Iterable[EarlyFuncGraph]) -> dict[CNode, CNode]:
     gone: dict[CNode, CNode] = {}
     for graph in graphs:
         known: dict[object, CNode] = {}
-        nodes = [node for node in sorted_from(graph.end) if node.graph is graph]
-        for node in nodes:
+        for node in sorted_from(graph.end):  # also what only it reads of the func graphs around
             node.inputs[:] = [stays(value, gone) for value in node.inputs]
             if not _can_be_merged(node):
                 continue
@@ -64,6 +62,7 @@ def _can_be_merged(node: CNode) -> bool:
 def _key(node: CNode) -> object:
     is_shortened = any(isinstance(value, Constant) and value.is_shortened for value in node.inputs)
     return (
+        node.graph,
         node.primitive,
         tuple(node.inputs),
         tuple(sorted((key, _COUNTED.sub("_N", value)) for key, value in node.attributes.items())),

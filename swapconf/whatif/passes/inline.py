@@ -2,8 +2,8 @@
 
 Source: MindSpore, ``frontend/optimizer/irpass/inline.h``, and of the rules that run with it in ``b_1``
 ``item_tuple_or_list_eliminate.cc`` (elements of tuples, also behind a Depend, which then stands in front of the
-element), ``const_output_eliminate.h`` (constants that a call returns) and ``virtual`` operators, which are their first
-input. It reads all func graphs that are called and makes two new ones; nodes of a K graph that is called in the backward
+element), ``const_output_eliminate.h`` (constants that a call returns) and ``virtual`` operators, which are their
+first input. It reads all func graphs that are called and makes two new ones; nodes of a K graph that is called in the backward
 pass become nodes of that. Done by evaluation: a node is made when somebody reads it, so that what nobody reads goes.
 
 Compared with MindSpore's graphs in front of ``cconv`` in 10 strategies of 2 families (MindSpore 2.9.0), with `cse`,
@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from swapconf.trace.launch_graph import DEPEND, ITEM, TUPLE
+from swapconf.trace.launch_graph import DEPEND, TUPLE
 from swapconf.whatif.lift.func_graphs import (
     CALL,
     VIRTUAL,
@@ -139,9 +139,7 @@ class _Inlining:
             home.made[value] = self._made(value, home)
         return home.made[value]
 
-    def _call(
-        self, graph: EarlyFuncGraph, given: Sequence[Value], frame: _Frame, around: _Frame | None
-    ) -> _Thing:
+    def _call(self, graph: EarlyFuncGraph, given: Sequence[Value], frame: _Frame, around: _Frame | None) -> _Thing:
         later: list[_Thing] = [_Later(value, frame) for value in given]
         return self._value(
             graph.result, _Frame(graph, dict(zip(graph.parameters, later, strict=True)), around, frame.home)

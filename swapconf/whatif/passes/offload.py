@@ -63,9 +63,9 @@ def _reads(forward: EarlyFuncGraph, backward: EarlyFuncGraph) -> list[_Read]:
         if node.graph is not backward:
             continue
         for place, given in enumerate(node.inputs):
-            if isinstance(given, CNode) and given.graph is forward and _is(given, _OFFLOAD):
-                if not _is(given, _AGAIN) and not forward.is_k_graph:
-                    found.append(_Read(given, node, place))
+            is_marked = isinstance(given, CNode) and given.graph is forward and _is(given, _OFFLOAD)
+            if isinstance(given, CNode) and is_marked and not _is(given, _AGAIN) and not forward.is_k_graph:
+                found.append(_Read(given, node, place))
     return found
 
 
@@ -98,9 +98,7 @@ def _move(
         back[value, backward] = copy
 
 
-def _let_wait(
-    forward: EarlyFuncGraph, value: CNode, out: CNode, users: dict[CNode, list[tuple[CNode, int]]]
-) -> None:
+def _let_wait(forward: EarlyFuncGraph, value: CNode, out: CNode, users: dict[CNode, list[tuple[CNode, int]]]) -> None:
     known = users.setdefault(value, [])
     first = next((one for one in known if one[0].graph is forward), None)
     known.append((out, 0))

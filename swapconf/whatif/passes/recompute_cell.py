@@ -298,17 +298,17 @@ class _Recompute:
     def _is_of(self, value: CNode, dout: Value) -> bool:
         if dout is value:
             return True
-        is_passed_on = isinstance(dout, CNode) and dout.primitive in (ITEM, TUPLE, _ZEROS)
-        return is_passed_on and any(self._is_of(value, given) for given in dout.inputs if isinstance(given, CNode))
+        if not isinstance(dout, CNode) or dout.primitive not in (ITEM, TUPLE, _ZEROS):
+            return False
+        return any(self._is_of(value, given) for given in dout.inputs if isinstance(given, CNode))
 
     def _callers(self, node: CNode, found: set[CNode]) -> None:
         for given in node.inputs:
             if isinstance(given, CNode) and given.primitive == ITEM:
                 self._callers(given, found)
-            elif isinstance(given, CNode) and given in self.replaced and given not in found:
-                if self.module.k_graph(given) is not None:
-                    found.add(given)
-                    self._callers(given, found)
+            elif isinstance(given, CNode) and given in self.replaced - found and self.module.k_graph(given) is not None:
+                found.add(given)
+                self._callers(given, found)
 
     def _comes_of(self, node: CNode, home: EarlyFuncGraph, calls: set[CNode], known: dict[CNode, bool]) -> bool:
         """`FilterDependency`: is a gradient of what would wait for it."""
