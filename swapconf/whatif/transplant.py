@@ -3,8 +3,8 @@
 MindSpore compiles the forward and the backward pass of a micro-batch once and calls them (lazy inline). What a strategy
 changes is inside of these two. So the last graph under it is that of the run without, with other calls (the
 *transplant*): the calls of the run without are found in its graph (`BaselineCalls`), node by node, which tells what
-each is given and where its results go; those under the strategy are put in their places (`transplanted`). Mirrored here, in
-the order in which they are done:
+each is given and where its results go; those under the strategy are put in their places (`transplanted`). Mirrored
+here, in the order in which they are done:
 
 - ``process_call_inline``: what a call is given waits for its barrier, which waits for the call before.
 - ``eliminate_maketuple_getitem``: of what the forward pass hands on every other value is taken out of the tuple. By

@@ -89,8 +89,8 @@ def captures(
     loads: Sequence[str],
 ) -> list[Value]:
     """``before``: free variables of the backward pass before calls are inlined; ``calls``: the topological place of
-    each node of the forward pass then; ``after``, ``merged``: what inlining and cse have made of it; ``loads``: parameters
-    in the order in which the run without a strategy captures what is loaded of them."""
+    each node of the forward pass then; ``after``, ``merged``: what inlining and cse have made of it; ``loads``:
+    parameters in the order in which the run without a strategy captures what is loaded of them."""
     left = _read(after, merged)
     early, loaded, returned, put = list[Value](), list[CNode](), list[tuple[int, int, Value]](), list[Value]()
     for value in before:
