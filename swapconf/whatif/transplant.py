@@ -15,6 +15,7 @@ here, in the order in which they are done:
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -71,9 +72,9 @@ class BaselineCalls:
         barriers = _barriers(graph)
         awaited = {barrier: graph.inputs[graph.inputs[barrier][0]][1] for barrier in barriers}
         placed = [
-            _placed(graph, calls, barrier, tuple(barriers), frozenset(awaited.values()))
-            for barrier, node in awaited.items()
-            if graph.primitive[node] == TUPLE and len(graph.inputs[node]) == len(calls.saved) + 1
+            _placed(graph, calls, node, tuple(barriers))
+            for node in awaited.values()
+            if graph.primitive[node] == TUPLE and len(graph.inputs[node]) == len(_handed_on(calls))
         ]
         if not placed:
             raise NotTheSameGraph("no call of the graph hands on as many values")
@@ -103,11 +104,36 @@ def _barriers(graph: LaunchGraph) -> list[int]:
 # --- the calls of the run without a strategy -------------------------------------------------------------------------
 
 
-def _placed(
-    graph: LaunchGraph, calls: LoweredCalls, barrier: int, barriers: Sequence[int], awaited: frozenset[int]
-) -> PlacedCall:
-    saved = graph.inputs[graph.inputs[barrier][0]][1]
-    values = [calls.result, *(value for value, _ in calls.saved)]
+def _results(calls: LoweredCalls) -> list[Ref]:
+    """What a forward pass returns: the elements of a tuple, as it is handed on with what is saved."""
+    result = calls.result
+    return list(result.inputs) if isinstance(result, Lowered) and result.primitive == TUPLE else [result]
+
+
+def _handed_on(calls: LoweredCalls) -> list[Ref]:
+    return [*_results(calls), *(value for value, _ in calls.saved)]
+
+
+def _backward_barrier(graph: LaunchGraph, saved: int, barriers: Sequence[int]) -> int:
+    """That to which most values are tied that are taken out of a tuple: first stages of pipelines call several forward
+    passes before the first backward pass."""
+    tied = Counter(
+        inputs[1]
+        for node, inputs in enumerate(graph.inputs)
+        if graph.primitive[node] == DEPEND
+        and len(inputs) > 1
+        and inputs[1] in barriers
+        and inputs[0] != NO_NODE
+        and graph.primitive[inputs[0]] == ITEM
+        and graph.inputs[inputs[0]][0] == saved
+    )
+    if not tied:
+        raise NotTheSameGraph("no backward pass takes values of a forward pass")
+    return tied.most_common(1)[0][0]
+
+
+def _placed(graph: LaunchGraph, calls: LoweredCalls, saved: int, barriers: Sequence[int]) -> PlacedCall:
+    barrier, values = _backward_barrier(graph, saved, barriers), _handed_on(calls)
     forward = min(
         (
             _Match(graph, before, barriers).of(zip(values, graph.inputs[saved], strict=True))
@@ -234,13 +260,13 @@ class _Transplant:
                 ties[key] = nodes.tied(value, call.barrier)
             return ties[key]
 
-        forward = [calls.result, *(value for value, _ in calls.saved)]
+        forward, results = _handed_on(calls), _results(calls)
         made = self._laid(forward, given)
         values = [
             given(ref) if isinstance(ref, Given) else made[ref] if ref is not None else NO_NODE for ref in forward
         ]
-        before = self._baseline.graph.inputs[call.saved][0]
-        self._instead[before] = values[0]
+        before = self._baseline.graph.inputs[call.saved][: len(results)]
+        self._instead |= dict(zip(before, values, strict=False))
         nodes.inputs[call.saved] = values
         handed, is_taken = self._handed(call, values)
 
@@ -260,15 +286,16 @@ class _Transplant:
                 self._instead[call.nodes[old]] = made[new]
         nodes.inputs[call.gradients] = list(nodes.inputs[made[mine]])
         if self._baseline.is_pipelined and is_taken and not is_last:
-            self._instead[before] = nodes.add(ITEM, (call.saved,), item=0)
+            self._instead[before[0]] = nodes.add(ITEM, (call.saved,), item=0)
 
     def _handed(self, call: PlacedCall, values: Sequence[int]) -> tuple[dict[Given, int], bool]:
         """What is saved as the backward pass is given it, and whether the next one would be taken out of the tuple."""
         read = {ref for node in upwards([self._calls.gradients]) for ref in node.inputs if isinstance(ref, Given)}
         found: dict[Given, int] = {}
         is_taken = call.is_taken
-        for place in range(len(self._calls.saved), 0, -1):
-            ref, key = self._calls.saved[place - 1]
+        first = len(_results(self._calls))
+        for place in range(len(values) - 1, first - 1, -1):
+            ref, key = self._calls.saved[place - first]
             if key in read:
                 value = self._nodes.add(ITEM, (call.saved,), item=place) if is_taken else values[place]
                 found[key] = self._nodes.tied(value, call.backward_barrier)

@@ -183,7 +183,7 @@ subgraph @1_step(%para4_x) {
     assert isinstance(weight, CNode)
     assert (product.primitive, product.marks, product.inputs[1]) == (
         "Mul",
-        {"duplicated"},
+        frozenset({"duplicated"}),
         Parameter("3_◂cell", "para3_dout"),
     )
     assert (weight.unique, weight.scope, weight.shape, weight.graph) == ("7", "Default/net/norm", (64,), module.forward)
