@@ -30,7 +30,7 @@ def merged(graphs: Iterable[EarlyFuncGraph]) -> dict[CNode, CNode]:
         known: dict[object, CNode] = {}
         for node in sorted_from(graph.end):  # also what only it reads of the func graphs around
             node.inputs[:] = [stays(value, gone) for value in node.inputs]
-            if not _can_be_merged(node):
+            if node in gone or not _can_be_merged(node):
                 continue
             first = known.setdefault(_key(node), node)
             if first is not node:
