@@ -105,7 +105,7 @@ class _Printing:
 def read(path: str | Path) -> EarlyGraph:
     """Raises SwapconfError where the file is not of this form."""
     damage = Damage(path)
-    entry, found, flags = "", list[_Printing](), list[str]()
+    entry, found, flags, is_flag = "", list[_Printing](), list[str](), False
     current, line = None, 0
     for line, text in lines(path, damage):
         with damage.at(line):
@@ -118,12 +118,14 @@ def read(path: str | Path) -> EarlyGraph:
             elif text.startswith(_ENTRY):
                 entry = text.removeprefix(_ENTRY)
             elif text.startswith("subgraph attr:"):
-                flags = []
+                flags, is_flag = [], True
+            elif text.startswith("subgraph instance:"):
+                is_flag = False
             elif match := _GRAPH.fullmatch(text):
                 names = tuple(name.strip().removeprefix("%") for name in match[2].split(", ")) if match[2] else ()
                 current = _Printing(EarlyFuncGraph(match[1], names, frozenset(flags)))
                 found.append(current)
-            else:
+            elif is_flag and ": " in text:
                 flags.append(text.partition(": ")[0])
     if current is not None:
         damage.add(TRUNCATED, phrase("nodes of the graph are missing"), line)

@@ -17,7 +17,7 @@ several cells that run again each is given the memory state of the one nearest t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from swapconf.trace.launch_graph import DEPEND, ITEM, STATE, TUPLE
@@ -39,6 +39,7 @@ from swapconf.whatif.lift.func_graphs import (
 MAY_MERGE = "need_cse_after_recompute"
 AGAIN = "recompute_"  # how the scope of what runs again begins
 _ZEROS = "ZerosLike"
+_NOT_AGAIN = "not_recompute_k_graph"
 _PASSED_ON = (ITEM, TUPLE, DEPEND)
 
 
@@ -50,8 +51,9 @@ def recompute(module: EarlyGraph) -> None:
             node.marks |= {MAY_MERGE}
 
 
-def primal(k_graph: EarlyFuncGraph, k_graph_of: Callable[[Value], EarlyFuncGraph | None]) -> EarlyFuncGraph:
-    """The func graph that a K graph was made of. K graphs of primitives in it are these primitives."""
+def primal(k_graph: EarlyFuncGraph, called: Callable[[Value], EarlyFuncGraph | None]) -> EarlyFuncGraph:
+    """The func graph that a K graph was made of. K graphs of primitives in it are these primitives, also of those that
+    are left out of recompute. ``called``: see `EarlyGraph`."""
     found = EarlyFuncGraph(f"primal of {k_graph.name}", k_graph.parameters, k_graph.flags - {K_GRAPH})
     copies: dict[CNode, CNode] = {}
 
@@ -64,11 +66,11 @@ def primal(k_graph: EarlyFuncGraph, k_graph_of: Callable[[Value], EarlyFuncGraph
     for node in sorted_from(returned) if isinstance(returned, CNode) else ():
         if node.graph is not k_graph:
             continue
-        inner = k_graph_of(node.inputs[0]) if node.index == 0 else None
-        if inner is not None and not inner.is_of_cell:
+        inner = called(node.inputs[0]) if node.index == 0 else None
+        if inner is not None and not inner.is_of_cell and inner.flags & {K_GRAPH, _NOT_AGAIN}:
             call = node.inputs[0]
             assert isinstance(call, CNode)
-            copy = _operator(inner).like(map(copied, call.inputs[1:]), found)
+            copy = _operator(inner, list(map(copied, call.inputs[1:])), found)
         else:
             copy = node.like(map(copied, node.inputs), found)
         copy.marks |= {MAY_MERGE}
@@ -77,9 +79,11 @@ def primal(k_graph: EarlyFuncGraph, k_graph_of: Callable[[Value], EarlyFuncGraph
     return found
 
 
-def _operator(k_graph: EarlyFuncGraph) -> CNode:
-    """The one node of the K graph of a primitive."""
-    return next(node for node in sorted_from(k_graph.end) if node.graph is k_graph and node.primitive != TUPLE)
+def _operator(k_graph: EarlyFuncGraph, given: Sequence[Value], home: EarlyFuncGraph) -> CNode:
+    """The one node of the K graph of a primitive, as a node of ``home``."""
+    node = next(node for node in sorted_from(k_graph.end) if node.graph is k_graph and node.primitive != TUPLE)
+    known = {Parameter(k_graph.name, name): value for name, value in zip(k_graph.parameters, given, strict=True)}
+    return node.like((known.get(one, one) if isinstance(one, Parameter) else one for one in node.inputs), home)
 
 
 @dataclass
@@ -113,7 +117,7 @@ class _Recompute:
             if k_graph.is_of_cell:
                 called = self._new(CALL, [Callee(self._primal(k_graph).name), *call.inputs[1:]], node.graph)
             else:
-                called = self._known(_operator(k_graph).like(call.inputs[1:], node.graph))
+                called = self._known(_operator(k_graph, call.inputs[1:], node.graph))
             self._read_primal(node, called, k_graph.is_of_cell, {})
             self.replaced.add(call)
             if not self._reads_again(call):
@@ -121,7 +125,7 @@ class _Recompute:
 
     def _primal(self, k_graph: EarlyFuncGraph) -> EarlyFuncGraph:
         if k_graph.name not in self.primals:
-            found = self.primals[k_graph.name] = primal(k_graph, self.module.k_graph)
+            found = self.primals[k_graph.name] = primal(k_graph, self.module.called)
             self.module.graphs[found.name] = found
         return self.primals[k_graph.name]
 
