@@ -37,7 +37,8 @@ from swapconf.whatif.passes.calls import Kept, calls_under, without_borders
 from swapconf.whatif.passes.captures import loads_captured
 from swapconf.whatif.passes.offload import offload
 from swapconf.whatif.passes.recompute_cell import recompute
-from swapconf.whatif.transplant import BaselineCalls, NotTheSameGraph, saved_outputs, transplanted
+from swapconf.whatif.placed_calls import BaselineCalls, NotTheSameGraph, saved_outputs
+from swapconf.whatif.transplant import transplanted
 from swapconf.words.findings import SwapconfError
 from tests.helpers import TRACES
 

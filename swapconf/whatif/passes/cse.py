@@ -15,7 +15,8 @@ from collections.abc import Iterable, Mapping
 
 from swapconf.trace.launch_graph import RETURN, STATE
 from swapconf.whatif.lift.func_graphs import CNode, Constant, EarlyFuncGraph, Value, sorted_from
-from swapconf.whatif.passes.recompute_cell import AGAIN, MAY_MERGE
+from swapconf.whatif.passes.primal import MAY_MERGE
+from swapconf.whatif.passes.recompute_cell import AGAIN
 
 _NUMBERED = re.compile(r"^(equiv_\d+_)+")
 _COUNTED = re.compile(r"(?<![A-Za-z])\d+(?=_|$)|_\d+$")
