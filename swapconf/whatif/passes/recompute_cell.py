@@ -9,10 +9,10 @@ changes, from the end of the step back:
   gradients that arrive (dout) (`_wait`, `_moved`). What reads several K graphs one behind another moves with the last.
 - What runs again is marked, so that cse may merge it (`AddCseAttr`).
 
-Compared with MindSpore's own graph behind the pass (MindSpore 2.9.0): of 14 strategies of Llama and Qwen3 all nodes are
-equal, each with all that is upstream; of one of DeepSeek-V3 all but one that is given a state, and what is behind it.
-Two things of 2.9.0 are not in the public source: cells wait for dout only; and of several cells that run again each is
-given the memory state of the one nearest to the end.
+Compared with MindSpore's own graph behind the pass (MindSpore 2.9.0): of 15 strategies of Llama, Qwen3 and DeepSeek-V3
+all nodes are equal, each with all that is upstream. Two things of 2.9.0 are not in the public source: cells wait for
+dout only; and of several cells that run again each is given the states that the one nearest to the end is given, but
+for constants.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class _Recompute:
     """Attributes:
     replaced: Calls of K graphs whose value is the primal's; ``waiting``: those that wait for gradients.
     own_tuples: Tuples of primal values.
-    states: By func graph the memory state that cells are given that run again.
+    states: By func graph and kind the state that cells are given that run again.
     """
 
     module: EarlyGraph
@@ -60,7 +60,7 @@ class _Recompute:
     replaced: set[CNode] = field(default_factory=set)
     waiting: set[CNode] = field(default_factory=set)
     own_tuples: set[CNode] = field(default_factory=set)
-    states: dict[EarlyFuncGraph, Value] = field(default_factory=dict)
+    states: dict[tuple[EarlyFuncGraph, Monad], Value] = field(default_factory=dict)
     primals: dict[str, EarlyFuncGraph] = field(default_factory=dict)
 
     def run(self) -> None:
@@ -247,9 +247,9 @@ class _Recompute:
         return copy
 
     def _state(self, given: Value, call: CNode) -> Value:
-        """Seen in 2.9.0, not in the public source: all cells see the memory state of the last one."""
-        is_state = isinstance(given, CNode | Parameter) and given.monad is Monad.MEMORY
-        return self.states.setdefault(call.graph, given) if is_state else given
+        """Seen in 2.9.0, not in the public source: all cells see the states that the last one sees."""
+        kind = given.monad if isinstance(given, CNode | Parameter) else None
+        return given if kind is None else self.states.setdefault((call.graph, kind), given)
 
     def _read_moved(self, home: EarlyFuncGraph, origin: CNode, value: CNode) -> None:
         """`ReplaceFinalForwardGetter`."""
