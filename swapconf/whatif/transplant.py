@@ -43,6 +43,7 @@ class _Transplant:
         self._same = _same_parameters(baseline.calls.parameters, calls.parameters)
         self._douts = dict(zip(calls.douts, baseline.calls.douts, strict=True))
         self._once: dict[Lowered, int] = {}  # what is made of constants alone
+        self._apart = _made_by_each_call(baseline)
         self._back: dict[int, int] = {}
         self._instead: dict[int, int] = {}
 
@@ -120,16 +121,14 @@ class _Transplant:
         found: dict[Lowered, int] = {}
         constant = set[Lowered]()
         for node in upwards(roots):
-            inputs = [
-                NO_NODE if ref is None else given(ref) if isinstance(ref, Given) else found[ref] for ref in node.inputs
-            ]
-            if all(ref is None or ref in constant for ref in node.inputs if not isinstance(ref, Given)) and not any(
-                isinstance(ref, Given) for ref in node.inputs
-            ):
+            if node.primitive not in self._apart and all(ref is None or ref in constant for ref in node.inputs):
                 constant.add(node)
                 if node in self._once:
                     found[node] = self._once[node]
                     continue
+            inputs = [
+                NO_NODE if ref is None else given(ref) if isinstance(ref, Given) else found[ref] for ref in node.inputs
+            ]
             found[node] = self._added(node, inputs)
             if node in constant:
                 self._once[node] = found[node]
@@ -142,6 +141,15 @@ class _Transplant:
         if node.primitive == MOVE and source is not None and source.inputs[1] != Constant(_HOST_SIDE):
             self._back[number] = Constant(source.attributes.get(_PREFETCH, "")).number or 1
         return number
+
+
+def _made_by_each_call(baseline: BaselineCalls) -> frozenset[str]:
+    """The primitives of what reads nothing, but is another node in each call, such as zeros that are written to."""
+    first, *others = baseline.placed
+    reads_nothing = (node for node in first.nodes if all(ref is None for ref in node.inputs))
+    return frozenset(
+        node.primitive for node in reads_nothing if any(call.nodes[node] != first.nodes[node] for call in others)
+    )
 
 
 def _fused(source: CNode | None) -> str | None:

@@ -1,10 +1,11 @@
 """Passes behind ``cconv``, up to where calls are put in their places: what becomes of the nodes of a call.
 
-Source: MindSpore, ``remove_cast_before_assign_add`` (parallel), ``transpose_to_reshape``,
+Source: MindSpore, ``remove_cast_before_assign_add``, ``assign_add_opt`` (parallel), ``transpose_to_reshape``,
 ``convert_tuple_input_to_dynamic_input`` (back end), and ``order_enforce.cc``. Read and changed, of a forward and a
 backward pass:
 
 - A sum into a buffer (AssignAdd) leaves out the cast in front of it, and the state with that.
+- What is added to one buffer twice, as the gradients of a shared weight, is added once.
 - A Transpose that only moves dimensions of 1 is a Reshape; kernels are given tuples element by element.
 - A state that the backward pass captures, too, waits for who reads parameters that it captures
   (`OrderEnforcer::HandleSideEffectNode`); what it captures of a load is a copy (`InsertTensorMoveForLoad`).
@@ -25,6 +26,7 @@ from swapconf.whatif.lift.func_graphs import PARTIAL, Callee, CNode, Constant, E
 from swapconf.whatif.passes.offload import MOVE
 
 COPY, ADDS, CAST, TRANSPOSE, RESHAPE = "TensorMove", "AssignAdd", "Cast", "Transpose", "Reshape"
+PRODUCT, CONCAT = "MatMul", "Concat"
 _AS_THEY_ARE = frozenset({DEPEND, TUPLE, LOAD, STATE})
 _WHOLE = frozenset({ITEM, DEPEND, COPY, MOVE})
 
@@ -108,6 +110,7 @@ def _lower(
     handed = [first.ref(value) for value in captured]
     value = first.ref(result)
     gradients = second.ref(backward.result)
+    _add_together([gradients])
     _enforce_order([value, *handed], handed)
     saved = list(_saved(captured, _copied(handed, first.made.values()), outputs, first.made.values()))
     return LoweredCalls(
@@ -199,6 +202,31 @@ def upwards(roots: Iterable[Ref]) -> list[Lowered]:
                 seen.add(following)
                 stack.append((following, iter(following.inputs)))
     return order
+
+
+def _add_together(roots: Sequence[Ref]) -> None:
+    """``assign_add_opt``: products that are added to one buffer are one, of their factors end to end."""
+    nodes = upwards(roots)
+    sums: dict[tuple[Given, tuple[Value, ...]], list[Lowered]] = {}
+    for node in nodes:
+        buffer, product = node.inputs if node.primitive == ADDS and len(node.inputs) == 2 else (None, None)
+        if (
+            isinstance(buffer, Given)
+            and isinstance(product, Lowered)
+            and product.primitive == PRODUCT
+            and product.source
+        ):
+            sums.setdefault((buffer, tuple(product.source.inputs[2:])), []).append(node)
+    instead: dict[Lowered, Lowered] = {}
+    for (buffer, turned), added in sums.items():
+        products = [node.inputs[1] for node in added]
+        factors = list(zip(*(one.inputs for one in products if isinstance(one, Lowered)), strict=True))
+        if len(added) > 1:
+            ends = [Lowered(CONCAT, [*those, None]) for those in factors[:2]]
+            both = Lowered(ADDS, [buffer, Lowered(PRODUCT, [*ends, *(None for _ in turned)])])
+            instead |= dict.fromkeys(added, both)
+    for node in nodes if instead else ():
+        node.inputs[:] = [instead.get(one, one) if isinstance(one, Lowered) else one for one in node.inputs]
 
 
 def _enforce_order(roots: Sequence[Ref], captured: Sequence[Ref]) -> None:

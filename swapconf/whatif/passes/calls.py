@@ -28,7 +28,7 @@ class Kept:
     """What is the same under every strategy, as the run without one tells it.
 
     Attributes:
-        outputs: See `transplant.saved_outputs`; ``loads``: see `captures.loads_captured`.
+        outputs: See `placed_calls.saved_outputs`; ``loads``: see `captures.loads_captured`.
         behind: How many gradients a backward pass returns behind one Depend; ``are_all``: it returns nothing else.
     """
 
@@ -43,10 +43,10 @@ class Kept:
         assert isinstance(result, Lowered)
         are_all = result.primitive == DEPEND
         depend = result if are_all else result.inputs[0]
-        assert isinstance(depend, Lowered)
-        gradients = depend.inputs[1]
-        assert isinstance(gradients, Lowered)
-        return cls(outputs=outputs, loads=loads, behind=len(gradients.inputs), are_all=are_all)
+        gradients = depend.inputs[1] if isinstance(depend, Lowered) and depend.primitive == DEPEND else None
+        is_tuple = isinstance(gradients, Lowered) and gradients.primitive == TUPLE
+        behind = len(gradients.inputs) if isinstance(gradients, Lowered) and is_tuple else 0
+        return cls(outputs=outputs, loads=loads, behind=behind, are_all=are_all)
 
 
 def calls_under(module: EarlyGraph, kept: Kept) -> LoweredCalls:
@@ -77,6 +77,8 @@ def calls_under(module: EarlyGraph, kept: Kept) -> LoweredCalls:
 def _returned(gradients: Ref, kept: Kept) -> Lowered:
     """What the training step takes one by one, and the rest behind one Depend."""
     assert isinstance(gradients, Lowered)
+    if not kept.behind:
+        return gradients
     behind, rest = gradients.inputs[: kept.behind], gradients.inputs[kept.behind :]
     depend = Lowered(DEPEND, [None, Lowered(TUPLE, list(behind))])
     return depend if kept.are_all else Lowered(TUPLE, [depend, *rest])
