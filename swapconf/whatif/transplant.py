@@ -64,6 +64,7 @@ class _Transplant:
     def _put(self, call: PlacedCall, *, is_last: bool) -> None:
         calls, nodes = self._calls, self._nodes
         ties: dict[tuple[int, Given], int] = {}
+        back: dict[tuple[int, Given], int] = {}
 
         def given(ref: Given) -> int:
             value = call.given.get(Given(self._same.get(str(ref.name), ref.name), ref.output, ref.is_state), NO_NODE)
@@ -88,7 +89,10 @@ class _Transplant:
             if ref not in handed:
                 name = self._douts.get(str(ref.name), ref.name)
                 value = call.backward_given.get(Given(name, ref.output, ref.is_state), NO_NODE)
-                handed[ref] = nodes.tied(value, call.backward_barrier)
+                key = value, ref if value == NO_NODE else Given(-1)
+                if key not in back:
+                    back[key] = nodes.tied(value, call.backward_barrier)
+                handed[ref] = back[key]
             return handed[ref]
 
         made = self._laid([calls.gradients], given_back)
