@@ -7,8 +7,8 @@ each is given and where its results go; those under the strategy are put in thei
 here, in the order in which they are done:
 
 - ``process_call_inline``: what a call is given waits for its barrier, which waits for the call before.
-- ``eliminate_maketuple_getitem``: of what the forward pass hands on every other value is taken out of the tuple. By
-  observation: the pass was not found. With which it begins, the run without a strategy tells, call by call.
+- Of what the forward pass hands on every other value is taken out of the tuple, the others are read beside it (seen in
+  all graphs; the pass was not found). With which it begins, the run without a strategy tells, call by call.
 - ``cse`` of the back end: what is made of constants alone is made once for all calls.
 - ``insert_pre_fetch_depend``: see `graph.prefetch`.
 """
