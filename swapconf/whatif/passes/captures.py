@@ -1,0 +1,157 @@
+"""Pass ``cconv``, and the manager before it: in which order a backward pass captures values of its forward pass.
+
+Source: MindSpore, ``core/ir/manager.cc`` (`AcquireNodes`, `AddEdge`), ``func_graph_cloner.cc`` (`LiftingClone`).
+The free variables of a func graph become its parameters in the order in which the manager met them: when it was made
+anew for the last time, by `renormalize` in the third round of ``opt_a``; what later passes have the backward pass read
+stands behind these. `free_variables` is the first part, `captures` both.
+
+What comes later, in the order that was seen (10 strategies, 2 families, MindSpore 2.9.0): loads whose virtual operator
+is gone, as the run without a strategy has them; values of calls that were inlined, the last call first; what K graphs
+read that are inlined; what ``cse`` has put in place of something else. Which of several loads comes first is the
+history of ``b_1`` (`SubstitutionList`) and is not mirrored: 2 of 10 runs have two loads in another order, whose copies
+are launched one behind another then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from swapconf.trace.launch_graph import ITEM, LOAD
+from swapconf.whatif.lift.func_graphs import (
+    CALL,
+    VIRTUAL,
+    Callee,
+    CNode,
+    EarlyFuncGraph,
+    EarlyGraph,
+    Parameter,
+    Value,
+    sorted_from,
+)
+from swapconf.whatif.passes.cse import stays
+from swapconf.whatif.passes.inline import Inlined
+
+
+def free_variables(module: EarlyGraph, graph: EarlyFuncGraph) -> list[Value]:
+    """In the order in which the manager meets them."""
+    search = _Acquired(module)
+    search.add(module.graphs[module.entry])
+    return list(search.free.get(graph, ()))
+
+
+class _Acquired:
+    def __init__(self, module: EarlyGraph) -> None:
+        self._module = module
+        self._graphs, self._all = set[str](), set[Value]()
+        self.free: dict[EarlyFuncGraph, dict[Value, None]] = {}
+
+    def add(self, graph: EarlyFuncGraph) -> None:
+        if graph.name in self._graphs:
+            return
+        self._graphs.add(graph.name)
+        stack: list[Value] = [*(Parameter(graph.name, name) for name in graph.parameters), graph.end]
+        seen = set[Value]()
+        while stack:
+            value = stack.pop()
+            if value in seen or value in self._all or not isinstance(value, CNode | Parameter | Callee):
+                continue
+            seen.add(value)
+            self._all.add(value)
+            owner = value.graph if isinstance(value, CNode) else self._module.graphs.get(_name(value))
+            if owner is not None and owner.end not in seen:
+                stack.append(owner.end)
+            if isinstance(value, CNode):
+                for given in value.inputs:
+                    self._edge(value, given)
+                stack += value.inputs
+
+    def _edge(self, node: CNode, given: Value) -> None:
+        if isinstance(given, Callee):
+            if given.name in self._module.graphs:
+                self.add(self._module.graphs[given.name])
+            return
+        is_free = isinstance(given, CNode | Parameter) and _name(given) != node.graph.name
+        if is_free:
+            self.free.setdefault(node.graph, {})[given] = None
+
+
+def _name(value: CNode | Parameter | Callee) -> str:
+    if isinstance(value, Callee):
+        return value.name
+    return value.graph.name if isinstance(value, CNode) else value.graph
+
+
+def captures(
+    before: Sequence[Value],
+    calls: Mapping[CNode, int],
+    after: Inlined,
+    merged: Mapping[CNode, CNode],
+    loads: Sequence[str],
+) -> list[Value]:
+    """``before``: free variables of the backward pass before calls are inlined; ``calls``: the topological place of
+    each node of the forward pass then; ``after``, ``merged``: what inlining and cse have made of it; ``loads``:
+    parameters in the order in which the run without a strategy captures what is loaded of them."""
+    left = _read(after, merged)
+    early, loaded, returned, put = list[Value](), list[CNode](), list[tuple[int, int, Value]](), list[Value]()
+    for value in before:
+        real = value
+        while isinstance(real, CNode) and real.primitive in VIRTUAL:
+            real = real.inputs[0]
+        made = after.made_of.get(real) if isinstance(real, CNode) else real
+        if made is None:
+            continue
+        found = stays(made, merged)
+        if left.pop(found, None) is None:
+            continue
+        call = real.inputs[0] if isinstance(real, CNode) and real.primitive == ITEM else real
+        if found is not made:
+            put.append(found)
+        elif real is not value and isinstance(found, CNode):
+            loaded.append(found)
+        elif isinstance(call, CNode) and call.primitive == CALL:
+            index = real.index if isinstance(real, CNode) else None
+            returned.append((-calls[call], index or 0, found))
+        else:
+            early.append(found)
+    loaded.sort(key=lambda node: _turn(node, loads))
+    returned.sort(key=lambda one: one[:2])
+    order = {stays(node, merged): turn for turn, node in enumerate(merged)}
+    put.sort(key=lambda value: order.get(value, 0))
+    return [*early, *loaded, *(value for _, _, value in returned), *left.values(), *put]
+
+
+def _read(after: Inlined, merged: Mapping[CNode, CNode]) -> dict[Value, Value]:
+    """What the backward pass reads of the forward pass, from its end on, the first input first."""
+    found: dict[Value, Value] = {}
+    seen, stack = set[CNode](), list[Value](after.backward.end.inputs)
+    while stack:
+        value = stack.pop()
+        if isinstance(value, Parameter) and value.graph == after.forward.name:
+            found[value] = value
+        elif isinstance(value, CNode) and value.graph is after.forward:
+            value = stays(value, merged)
+            found[value] = value
+        elif isinstance(value, CNode) and value not in seen:
+            seen.add(value)
+            stack += reversed(value.inputs)
+    return found
+
+
+def _turn(node: CNode, loads: Sequence[str]) -> int:
+    parameter = node.inputs[0] if node.primitive == LOAD else None
+    name = parameter.plain if isinstance(parameter, Parameter) else ""
+    return loads.index(name) if name in loads else len(loads)
+
+
+def places(graph: EarlyFuncGraph) -> dict[CNode, int]:
+    """The topological place of each node of a func graph."""
+    return {node: turn for turn, node in enumerate(sorted_from(graph.end)) if node.graph is graph}
+
+
+def loads_captured(graph: EarlyFuncGraph) -> list[str]:
+    """The parameters of which the Partial of a forward pass behind ``cconv`` captures what is loaded, in its order."""
+    returned = graph.result
+    partial = returned.inputs[1] if isinstance(returned, CNode) else returned
+    captured = partial.inputs[1:] if isinstance(partial, CNode) else []
+    loads = (one.inputs[0] for one in captured if isinstance(one, CNode) and one.primitive == LOAD)
+    return [one.plain for one in loads if isinstance(one, Parameter)]

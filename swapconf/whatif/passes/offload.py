@@ -1,0 +1,130 @@
+"""Pass ``offload_activation``: what is marked is copied to the host, and back for the backward pass.
+
+Source: MindSpore, ``frontend/parallel/pass/offload_activation.cc``; right behind `recompute_cell`. It reads the
+attributes ``offload`` and ``backward_prefetch`` of primitives and changes: each value of a forward pass that carries
+``offload`` and that gradients read gets a MoveTo to the host, and gradients read a MoveTo back to the device; the first
+user that MindSpore meets in the forward pass waits for the first MoveTo by a Depend. What is in a K graph stays, as it
+runs again. Which user is met first is the history of an earlier pass, not in the graph: here the one last in the
+topological order, but of a residual sum the norm in front of the network (`_NORM`; observed, Qwen3 with MindSpore
+2.9.0; the edges of the inlining of ``a_1`` were not mirrored). Experts: 12 of 80 waits are of another user.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from swapconf.trace.launch_graph import COMMUNICATION, DEPEND, ITEM
+from swapconf.whatif.lift.func_graphs import CNode, Constant, EarlyFuncGraph, EarlyGraph, Value, sorted_from
+
+MOVE = "MoveTo"
+_TO_HOST, _TO_DEVICE = Constant('"CPU"'), Constant('"Ascend"')
+_OFFLOAD, _PREFETCH, _AGAIN, _YES = "offload", "backward_prefetch", "recompute", "Bool(1)"
+_SUM, _NORM = "AddExt", "RmsNorm"
+
+
+class _Read(NamedTuple):
+    """A gradient reads a value that is to move: ``user`` at ``place``."""
+
+    value: CNode
+    user: CNode
+    place: int
+
+
+def offload(module: EarlyGraph) -> int:
+    """Edits the module; how many reads of gradients were moved."""
+    users = _users(module)
+    pairs = [(graph, module.graphs[closure.name]) for graph in module.reached() if (closure := graph.closure)]
+    for forward, _ in pairs:
+        _mark_communication(forward, users)
+    reads = [(forward, backward, read) for forward, backward in pairs for read in _reads(forward, backward)]
+    back: dict[tuple[CNode, EarlyFuncGraph], CNode] = {}
+    for forward, backward, read in reads:
+        _move(forward, backward, read, users, back)
+    return len(reads)
+
+
+def _is(node: CNode, attribute: str) -> bool:
+    return node.attributes.get(attribute) == _YES
+
+
+def _mark_communication(forward: EarlyFuncGraph, users: dict[CNode, list[tuple[CNode, int]]]) -> None:
+    for node in sorted_from(forward.end, first_first=False):
+        if node.graph is not forward or not _is(node, _OFFLOAD):
+            continue
+        for user, _ in users.get(node, ()):
+            if user.graph is forward and user.primitive in COMMUNICATION:
+                handed = {key: node.attributes[key] for key in (_OFFLOAD, _PREFETCH) if key in node.attributes}
+                user.attributes = {**user.attributes, **handed}
+
+
+def _reads(forward: EarlyFuncGraph, backward: EarlyFuncGraph) -> list[_Read]:
+    found = list[_Read]()
+    for node in sorted_from(backward.end, first_first=False):
+        if node.graph is not backward:
+            continue
+        for place, given in enumerate(node.inputs):
+            is_marked = isinstance(given, CNode) and given.graph is forward and _is(given, _OFFLOAD)
+            if isinstance(given, CNode) and is_marked and not _is(given, _AGAIN) and not forward.is_k_graph:
+                found.append(_Read(given, node, place))
+    return found
+
+
+def _move(
+    forward: EarlyFuncGraph,
+    backward: EarlyFuncGraph,
+    read: _Read,
+    users: dict[CNode, list[tuple[CNode, int]]],
+    back: dict[tuple[CNode, EarlyFuncGraph], CNode],
+) -> None:
+    value, user, place = read
+    if user.primitive == ITEM:  # of a tuple the output moves
+        value = CNode(ITEM, [read.value, user.inputs[1]], forward, scope=value.scope, types=user.types)
+        users.setdefault(read.value, []).append((value, 0))
+    copy = back.get((value, backward))
+    if copy is None:
+        attributes = {_PREFETCH: read.value.attributes.get(_PREFETCH, "I64(1)")}
+        out = CNode(MOVE, [value, _TO_HOST, Constant("Bool(0)")], forward, attributes=attributes)
+        out.scope, out.types = value.scope, value.types
+        _let_wait(forward, value, out, users)
+        copy = CNode(MOVE, [out, _TO_DEVICE, Constant("Bool(0)")], backward, attributes=attributes)
+        copy.scope, copy.types = user.scope, value.types
+    if user.primitive == ITEM:
+        for other, at in users.pop(user, []):
+            other.inputs[at] = copy
+            users.setdefault(copy, []).append((other, at))
+    else:
+        user.inputs[place] = copy
+        users.setdefault(copy, []).append((user, place))
+        back[value, backward] = copy
+
+
+def _let_wait(forward: EarlyFuncGraph, value: CNode, out: CNode, users: dict[CNode, list[tuple[CNode, int]]]) -> None:
+    known = users.setdefault(value, [])
+    first = next((one for one in known if one[0].graph is forward), None)
+    known.append((out, 0))
+    if first is not None:
+        user, place = first
+        tie = CNode(DEPEND, [value, out], forward, scope=value.scope, types=value.types)
+        user.inputs[place] = tie
+        known.remove(first)
+        known.append((tie, 0))
+        users.setdefault(tie, []).append(first)
+        users.setdefault(out, []).append((tie, 1))
+
+
+def _users(module: EarlyGraph) -> dict[CNode, list[tuple[CNode, int]]]:
+    found: dict[CNode, list[tuple[CNode, int]]] = {}
+    for graph in module.reached():
+        for node in reversed([one for one in sorted_from(graph.end, first_first=False) if one.graph is graph]):
+            for place, given in enumerate(node.inputs):
+                if isinstance(given, CNode):
+                    found.setdefault(given, []).append((node, place))
+    for known in found.values():
+        if known[0][0].primitive == _SUM:
+            norm = next((turn for turn, (user, _) in enumerate(known) if _is_norm_of_network(user)), 0)
+            known.insert(0, known.pop(norm))
+    return found
+
+
+def _is_norm_of_network(user: Value) -> bool:
+    return isinstance(user, CNode) and user.primitive == _NORM and "pre_mlp_layernorm" in user.scope

@@ -1,0 +1,212 @@
+"""MindSpore's passes on its early graph, each against the graph that MindSpore 2.9.0 had behind it, and the last one.
+
+`tests/traces/early` has of two families (Llama: 3 layers; Qwen3: the 2 layers of a last stage; 2 micro-batches, lazy
+inline, jit_level O0), as MindSpore printed them, without what it tells of source files:
+
+- last_graph.json and cconv.ir: of a run without swap and recompute the last graph and the func graphs behind ``cconv``;
+- layers.ir, cells.ir: the early graph (``opt_a_r2_j0_27``) of one in which layers, or attention and networks of all
+  layers, are kept as func graphs; swapped.ir: that of a run which recomputes one layer and swaps another;
+- expected.json: of true runs with strategies the primitives in the order of their launches, and of some the graphs
+  behind passes, as hashes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import tarfile
+from collections import Counter
+from functools import cache
+from gzip import compress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from _pytest.mark import ParameterSet
+
+from swapconf.trace import launch_graph
+from swapconf.trace.launch_graph import LaunchGraph
+from swapconf.trace.launch_order import launched
+from swapconf.whatif.graph.nodes import Nodes
+from swapconf.whatif.lift import early_text
+from swapconf.whatif.lift.func_graphs import Callee, CNode, Constant, EarlyGraph, Parameter, Value, sorted_from
+from swapconf.whatif.passes.backend import LoweredCalls, lower_captured
+from swapconf.whatif.passes.calls import Kept, calls_under, without_borders
+from swapconf.whatif.passes.captures import loads_captured
+from swapconf.whatif.passes.offload import offload
+from swapconf.whatif.passes.recompute_cell import recompute
+from swapconf.whatif.placed_calls import BaselineCalls, NotTheSameGraph, saved_outputs
+from swapconf.whatif.transplant import transplanted
+from swapconf.words.findings import SwapconfError
+from tests.helpers import TRACES
+
+FOLDER = TRACES / "early"
+FAMILIES = tuple(path.name.removesuffix(".tar.xz") for path in sorted(FOLDER.glob("*.tar.xz")))
+
+
+@cache
+def texts(family: str) -> dict[str, bytes]:
+    with tarfile.open(FOLDER / f"{family}.tar.xz") as files:
+        members = {member.name: files.extractfile(member) for member in files.getmembers()}
+        return {name: content.read() for name, content in members.items() if content is not None}
+
+
+def early(family: str, name: str) -> EarlyGraph:
+    """Read anew each time, as passes edit it."""
+    with TemporaryDirectory() as place:
+        path = Path(place) / name
+        path.write_bytes(texts(family)[name])
+        return early_text.read(path)
+
+
+@cache
+def last(family: str) -> LaunchGraph:
+    with TemporaryDirectory() as place:
+        path = Path(place) / launch_graph.FILE
+        path.write_bytes(compress(texts(family)["last_graph.json"]))
+        return launch_graph.read(path)
+
+
+@cache
+def baseline(family: str) -> tuple[BaselineCalls, Kept]:
+    graph, module = last(family), early(family, "cconv.ir")
+    outputs = saved_outputs(graph)
+    calls = lower_captured(module.forward, module.backward, outputs)
+    kept = Kept.of(calls, outputs, loads_captured(module.forward))
+    return BaselineCalls.of(graph, calls, is_pipelined=family == "qwen3"), kept
+
+
+def expected(kind: str) -> list[ParameterSet]:
+    return [
+        pytest.param(family, run, id=f"{family}-{run['early']}-{run.get('runs_again', '')}")
+        for family in FAMILIES
+        for run in json.loads(texts(family)["expected.json"])[kind]
+    ]
+
+
+def order(nodes: Nodes) -> str:
+    graph = nodes.frozen()
+    return hashlib.sha256("\n".join(graph.primitive[node] for node in launched(graph)).encode()).hexdigest()
+
+
+def fingerprint(module: EarlyGraph) -> dict[str, Any]:
+    """Of all nodes, each by its primitive and all that is upstream of it; without numbers that compilations count."""
+    known: dict[CNode, str] = {}
+
+    def told(value: Value) -> str:
+        if isinstance(value, CNode):
+            return known[value]
+        if isinstance(value, Parameter):
+            return "p" + re.sub(r"\d+|▸|CR_", "", value.plain)
+        if isinstance(value, Constant):
+            return value.text
+        graph = module.graphs.get(value.name)
+        return known[graph.end] if graph else value.name
+
+    for node in sorted_from(module.graphs[module.entry].end, module=module):
+        inputs = [told(value) for value in node.inputs]
+        known[node] = hashlib.sha256(repr((node.primitive, inputs)).encode()).hexdigest()[:16]
+    lines = (f"{key} {count}" for key, count in sorted(Counter(known.values()).items()))
+    return {"nodes": len(known), "hash": hashlib.sha256("\n".join(lines).encode()).hexdigest()}
+
+
+@pytest.mark.parametrize(("family", "run"), expected("passes"))
+def test_each_pass_leaves_the_graph_that_mindspore_left(family: str, run: dict[str, Any]) -> None:
+    module = early(family, run["early"])
+    recompute(module)
+    assert fingerprint(module) == run["recompute_cell"]
+    moved = offload(module)
+    assert fingerprint(module) == run["offload"]
+    assert bool(moved) is (run["early"] == "swapped.ir")
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_calls_of_the_run_without_a_strategy_are_put_back_in_their_places(family: str) -> None:
+    found, _ = baseline(family)
+    assert len(found.placed) == 2
+    assert order(transplanted(found, found.calls)) == order(Nodes(found.graph))
+
+
+@pytest.mark.parametrize(("family", "run"), expected("strategies"))
+def test_a_strategy_is_launched_in_the_order_of_its_true_run(family: str, run: dict[str, Any]) -> None:
+    found, kept = baseline(family)
+    module = early(family, run["early"])
+    without_borders(module, lambda graph: bool(run["runs_again"] and re.search(run["runs_again"], graph.name)))
+    nodes = transplanted(found, calls_under(module, kept))
+    assert order(nodes) == run["order"]
+
+
+def test_calls_of_another_model_are_not_found() -> None:
+    other, _ = baseline("llama")
+    calls: LoweredCalls = other.calls
+    with pytest.raises(NotTheSameGraph, match="hands on as many"):
+        BaselineCalls.of(last("qwen3"), calls, is_pipelined=True)
+
+
+def test_a_node_of_a_graph_around_is_read_by_its_name(tmp_path: Path) -> None:
+    text = """\
+# IR entry: @1_step
+subgraph attr:
+recompute_k_graph: 1
+subgraph instance: x : 0x1
+subgraph @2_▸cell(%para1_▸x, %para2_▸u) {
+  %0(equiv_1_weight) = Load(%para1_▸x, %para2_▸u) cnode_primal_attrs: {unique_id: "7"}
+      : (<Ref[Tensor[Float32]], (64)>, <UMonad, NoShape>) -> (<Tensor[Float32], (64)>)
+      # Scope: (Default/net/norm)
+  %1(pair) = MakeTuple(%0, @3_◂cell)
+  Return(%1)
+}
+subgraph attr:
+subgraph instance: y : 0x1
+subgraph @3_◂cell parent: [subgraph @2_▸cell](%para3_dout) {
+  %0(dx) = PrimFunc_Mul($(@2_▸cell:equiv_1_weight), %para3_dout) cnode_attrs: {duplicated: Bool(1)}
+  Return(%0)
+}
+subgraph attr:
+subgraph instance: z : 0x1
+subgraph @1_step(%para4_x) {
+  %0(called) = call @2_▸cell(%para4_x, UMonad[U])
+  %1(closure) = TupleGetItem(%0, I64(1))
+  %2(dx) = %1[@@3_◂cell](F32(1))
+  Return(%2)
+}
+"""
+    path = tmp_path / "early.ir"
+    path.write_text(text)
+    module = early_text.read(path)
+    assert module.forward.name == "2_▸cell"
+    assert module.forward.is_k_graph
+    product = module.backward.result
+    assert isinstance(product, CNode)
+    weight = product.inputs[0]
+    assert isinstance(weight, CNode)
+    assert (product.primitive, product.marks, product.inputs[1]) == (
+        "Mul",
+        frozenset({"duplicated"}),
+        Parameter("3_◂cell", "para3_dout"),
+    )
+    assert (weight.unique, weight.scope, weight.shape, weight.graph) == ("7", "Default/net/norm", (64,), module.forward)
+    gradient = module.graphs[module.entry].result
+    assert isinstance(gradient, CNode)
+    assert (gradient.primitive, gradient.closures) == ("call", ("3_◂cell",))
+    assert module.called(gradient) is None
+    call = next(node for node in module.nodes() if node.inputs[:1] == [Callee("2_▸cell")])
+    assert module.k_graph(call) is module.forward
+
+
+@pytest.mark.parametrize(
+    ("text", "rule"),
+    [
+        ("subgraph @1_step() {\n", "trace-truncated"),
+        ("nothing\n", "trace-header"),
+        ("subgraph @1_x() {\n  %0(a) = \n}\n", "trace-garbled"),
+    ],
+)
+def test_a_file_of_another_kind_is_refused(text: str, rule: str, tmp_path: Path) -> None:
+    path = tmp_path / "early.ir"
+    path.write_text(text)
+    with pytest.raises(SwapconfError) as caught:
+        early_text.read(path)
+    assert rule in {finding.rule for finding in caught.value.findings}
