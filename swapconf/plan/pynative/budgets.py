@@ -1,7 +1,7 @@
 """NATIVE PLANNED -> FRONTIER: what the plan of every budget takes.
 
-From what nothing of it needs down, each budget is planned for in turn: the next one is what the last plan needs, less a
-byte, or less by a share of all where plans lie closer. So a point is what a plan for its memory is.
+Budgets between what the lowest simple strategy needs and what nothing of it needs are planned for, the middle before
+the quarters, as far as the work goes. So a point is what a plan for its memory is.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from swapconf.plan.pynative.modes import FULL, KEEP, SWAP, NativePlan
 from swapconf.plan.pynative.planned import Family, NativePlanned, plan, verdict
 from swapconf.plan.pynative.simple import first_layers, simple
 
-BUDGETS = 32  # between what nothing of it needs and what the lowest simple strategy needs
+BUDGETS = 32  # as far as ASKED goes
+ASKED = 600  # plans, over all budgets, beside those that are known
 
 
 def frontier_of(
@@ -51,23 +52,39 @@ def chosen_again(planned: NativePlanned, frontier: Frontier[NativePlan]) -> Nati
 
 
 def _simple(judge: NativeJudge) -> Iterator[NativePlan]:
-    """Whatever fits in a budget that lies between two that are planned for."""
+    """From none of the first layers recomputed or swapped to all: none may fit in a budget and be faster than the
+    frontier has there."""
     for mode in (FULL, SWAP):
         yield from filter(judge.allows, first_layers(judge, mode))
 
 
 def _plans(judge: NativeJudge, tried: Sequence[Family], progress: Callable[[], None]) -> Iterator[NativePlan]:
-    """Of each budget, the largest first, and what needs least at last."""
-    needed = [judge.needed_bytes(made) for made in simple(judge).values()]
-    high = judge.needed_bytes(uniform(judge, KEEP))
-    share, budget = max(1, (high - min(needed)) // BUDGETS), high - 1
-    while True:
-        made = plan(judge.under(budget), tried)
-        yield made.chosen
+    """Of each budget, and what needs least."""
+    most = judge.asked + ASKED
+    high = judge.needed_bytes(uniform(judge, KEEP)) - 1
+    low = min(high, *(judge.needed_bytes(made) for made in _simple(judge)))
+    known: list[range] = []  # budgets whose plan is known
+    for number in _coarse_first(BUDGETS):
+        budget = low + (high - low) * number // BUDGETS
+        while judge.asked < most and not any(budget in those for those in known):
+            made = plan(judge.under(budget), tried)
+            yield made.chosen
+            if made.is_interrupted:
+                return
+            needed = 0 if made.verdict is Verdict.IMPOSSIBLE else judge.needed_bytes(made.chosen)
+            known.append(range(needed, budget + 1))
+            if not number and needed:  # there may be something that needs still less
+                budget = needed - 1
         progress()
-        if made.verdict is Verdict.IMPOSSIBLE or made.is_interrupted:
-            return
-        budget = min(judge.needed_bytes(made.chosen) - 1, budget - share)
+
+
+def _coarse_first(count: int) -> list[int]:
+    """From 0 to ``count``: the ends, the middle, the quarters, and so on."""
+    found = [0, count]
+    while count > 1:
+        found += range(count // 2, found[1], count)
+        count //= 2
+    return found
 
 
 def _candidate(judge: NativeJudge, made: NativePlan) -> Candidate[NativePlan]:
