@@ -34,7 +34,7 @@ EACH_SHARED = 1  # of a layout
 HARDWARE = "ascend_910b2"
 AMPLE = "1000GB"
 SAME = 0.001  # of a step: a plan of fewer entries may be as much slower, and is less
-YAML = "train.yaml"
+YAML, PLANNED = "train.yaml", "planned.yaml"
 AGAIN = "planning again"  # on stderr, once for each plan that its true run refuted
 
 HOW = """\
@@ -60,6 +60,7 @@ card may hold; without, threads race, as on cards, and two runs of one YAML diff
 |---|---|---|---|---|---|---|---|---|---|---|
 """
 PARALLEL = "## Parallel layouts"
+FRONTIER = "## Points of the frontier"  # of pynative_frontier.py
 PARALLEL_HOW = """\
 Made by `scripts/evidence/pynative_plans.py --seed {seed} --shapes {shapes} --parallel --table` with {versions},
 in the same way: random layouts of tensor, sequence, context and expert parallelism, pipelines and shards, with 1 to 4
@@ -123,9 +124,19 @@ class Planner:
 
     def plan(self, budget: str, *more: str) -> tuple[dict[str, Any], int]:
         """What is told as JSON, and how often a true run refuted a plan. Raises RuntimeError where it does not end."""
-        command = [self.python, "-m", "swapconf", "plan", str(self.folder / YAML), "--budget", budget]
+        words = ("--budget", budget, "--hardware", HARDWARE, "--keep", str(self.folder), *more)
+        found, stderr = self._run("plan", YAML, *words)
+        return dict(found), stderr.count(AGAIN)
+
+    def dry_run(self, text: str) -> list[dict[str, Any]]:
+        """Of a YAML with this text, a rank of each stage. Raises RuntimeError where it does not end."""
+        (self.folder / PLANNED).write_text(text, encoding="utf-8")
+        return list(self._run("dryrun", PLANNED, "--ranks", "stages", "--launch-blocking")[0])
+
+    def _run(self, command: str, file: str, *words: str) -> tuple[Any, str]:
+        """(what is told as JSON, the standard error)."""
         done = subprocess.run(
-            [*command, "--hardware", HARDWARE, "--keep", str(self.folder), "--format", "json", *more],
+            [self.python, "-m", "swapconf", command, str(self.folder / file), *words, "--format", "json"],
             env=dict(self.variables),
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -134,9 +145,8 @@ class Planner:
             check=False,
         )
         if not done.stdout:
-            raise RuntimeError(f"{self.folder}, {budget}:\n{done.stderr}")
-        found: dict[str, Any] = json.loads(done.stdout)
-        return found, done.stderr.count(AGAIN)
+            raise RuntimeError(f"{self.folder}, {command} {' '.join(words)}:\n{done.stderr}")
+        return json.loads(done.stdout), done.stderr
 
 
 def on_shards(made: Shape) -> Shape:
@@ -177,26 +187,26 @@ def rows(
 
 def _range(planner: Planner) -> tuple[int, int]:
     """With fragments, what the run without swap and recompute needs, and what it needs with full recompute."""
-    plain = _fullest(planner.plan(AMPLE)[0]["ranks"])
+    plain = fullest(planner.plan(AMPLE)[0]["ranks"])
     lowest, _ = planner.plan("1MB")
     return int(plain["with_fragments_peak_bytes"]), int(lowest["needed_bytes"])
 
 
-def _fullest(ranks: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def fullest(ranks: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """Of a rank of each stage."""
     return max(ranks, key=lambda rank: int(rank["with_fragments_peak_bytes"]))
 
 
 def _row(planner: Planner, text: str, budget: int) -> Row:
     found, refuted = planner.plan(f"{budget}B", "--confirm")
-    rank = _fullest(found["ranks"])
+    rank = fullest(found["ranks"])
     nothing = {"rank": rank["rank"], "used_peak_bytes": 0, "with_fragments_peak_bytes": 0, "fits": False}
     runs = found["confirmed"] or [nothing]
     true = next(one for one in runs if one["rank"] == rank["rank"])
     return Row(
         shape=text,
         budget=budget,
-        entries=tuple(map(_entry, found["entries"])),
+        entries=tuple(map(entry_told, found["entries"])),
         predicted=rank["used_peak_bytes"],
         at_most=rank["safe_used_peak_bytes"],
         predicted_mapped=rank["with_fragments_peak_bytes"],
@@ -213,7 +223,7 @@ def _slower(found: Mapping[str, Any]) -> float:
     return float(found["step_us"]["plan_slower_link"] / min(simple) - 1) if simple else -1.0
 
 
-def _entry(entry: Mapping[str, Any]) -> str:
+def entry_told(entry: Mapping[str, Any]) -> str:
     layers = ", ".join(map(str, entry["layers"]))
     what = f"`{entry['operator']}`" if entry["operator"] else "whole layers"
     return f"{entry['kind']} {what} in {layers}"
@@ -242,6 +252,18 @@ def summary(made: Sequence[Row]) -> list[tuple[str, str]]:
     ]
 
 
+def environment(*, is_parallel: bool) -> tuple[str, dict[str, str], str]:
+    """The interpreter of the environment, its variables, and the versions in words."""
+    sys.path.append(str(ROOT / "scripts"))
+    import generations
+
+    pair = generations.NATIVE_PAIRS[is_parallel]
+    place = generations.Place(pair, generations.kept_in())
+    generations.make(place)
+    variables = {**place.variables(), "PYTHONPATH": str(ROOT), "SWAPCONF_LANG": "en"}
+    return place.python, variables, f"mindformers {pair.mindformers} and MindSpore {pair.mindspore}"
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seed", type=int, required=True)
@@ -249,22 +271,15 @@ def main() -> int:
     parser.add_argument("--table", action="store_true", help="write docs/evidence/pynative-plans.md")
     parser.add_argument("--parallel", action="store_true", help="layouts of several ranks, with mindformers 2.1.0")
     options = parser.parse_args()
-    sys.path.append(str(ROOT / "scripts"))
-    import generations
-
-    pair = generations.NATIVE_PAIRS[options.parallel]
-    place = generations.Place(pair, generations.kept_in())
-    generations.make(place)
+    python, variables, versions = environment(is_parallel=options.parallel)
     made = []
     with tempfile.TemporaryDirectory(prefix="swapconf-pynative-") as folder:
-        variables = {**place.variables(), "PYTHONPATH": str(ROOT), "SWAPCONF_LANG": "en"}
-        drawn = rows(place.python, variables, Path(folder), options.seed, options.shapes, is_parallel=options.parallel)
+        drawn = rows(python, variables, Path(folder), options.seed, options.shapes, is_parallel=options.parallel)
         for row in drawn:
             made.append(row)
             print(row.cells(), flush=True)
     print(result(made))
     if options.table:
-        versions = f"mindformers {pair.mindformers} and MindSpore {pair.mindspore}"
         section = parallel if options.parallel else page
         PAGE.write_text(section(made, options.seed, options.shapes, versions), encoding="utf-8")
     return 0
@@ -281,7 +296,8 @@ def parallel(made: Sequence[Row], seed: int, shapes: int, versions: str) -> str:
     """The page with this section anew."""
     before = PAGE.read_text(encoding="utf-8").partition(f"\n{PARALLEL}\n")[0].rstrip()
     told = PARALLEL_HOW.format(seed=seed, shapes=shapes, versions=versions)
-    return "\n".join([before, "", PARALLEL, "", result(made), "", told + "".join(f"{row.cells()}\n" for row in made)])
+    told += "".join(f"{row.cells()}\n" for row in made)
+    return "\n".join([before, "", PARALLEL, "", result(made), "", told.rstrip(), *kept(PAGE, FRONTIER)]) + "\n"
 
 
 if __name__ == "__main__":

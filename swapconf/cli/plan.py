@@ -32,6 +32,7 @@ from swapconf.cli.planning import Made, PlanOptions, judge_of_yaml, planned
 
 if TYPE_CHECKING:
     from swapconf.plan.frontier import Frontier
+    from swapconf.plan.modes import Plan
     from swapconf.plan.planned import Planned
     from swapconf.study.study import Study
 
@@ -95,7 +96,7 @@ def command(
     traces a plan takes seconds. Times are estimates, with a host link that is slower than told (--slower-link). The
     plan is a few entries of the YAML, which keeps all else as it is. See docs/how-to/plan.md.
 
-    Of a PyNative YAML, layers and modules are recomputed and layers swapped, in its own form. See
+    Of a PyNative YAML, layers and modules are recomputed or swapped, in its own form. See
     docs/how-to/next-generation.md.
 
     \b
@@ -119,20 +120,18 @@ def command(
     from swapconf.report import plan_text
     from swapconf.study.study import study_for_check
 
+    widely = frontier or html is not None
     try:
         study = study_for_check(overrides.of_file(file, changes), os.environ)
         go_on(study)
         runs = plan_pynative.with_load(runs, expert_load, study, baseline)
         if study.config.dialect is Dialect.PYNATIVE:
-            refused = {
-                "--stages": stages,
-                "--frontier": frontier,
-                "--html": html is not None,
-                "--measured": machine.measured is not None,
-            }
+            refused = {"--stages": stages, "--measured": machine.measured is not None}
             native = plan_pynative.make(
-                study, changes, asked, runs, baseline, machine, confirm=confirm, refused=refused
+                study, changes, asked, runs, baseline, machine, confirm=confirm, widely=widely, refused=refused
             )
+            if html is not None:
+                plan_pynative.write_page(html, file, native, asked.slower_link)
             if only_diff:
                 written.print_difference(file, native)
             else:
@@ -145,10 +144,8 @@ def command(
             wanted = _of_stages(study, frontier=frontier, baseline=baseline)
             raise SystemExit(layout.searched(study, changes, asked, wanted, runs, machine, show, confirm=confirm))
         judge = judge_of_yaml(study, changes, asked, runs, baseline, machine)
-        made = planned(
-            judge, study, changes, asked, runs, machine, confirm=confirm, widely=frontier or html is not None
-        )
-        points = _frontier(made.planned) if frontier or html is not None else None
+        made = planned(judge, study, changes, asked, runs, machine, confirm=confirm, widely=widely)
+        points = _frontier(made.planned) if widely else None
     except NoRun as error:
         say(str(error), err=True)
         raise SystemExit(EXIT_ERRORS) from None
@@ -162,7 +159,7 @@ def command(
     if only_diff:
         written.print_difference(file, made)
     elif form == "json":
-        record = plan_text.as_record(made.planned, study, made.after, made.confirmed, asked.slower_link)
+        record = plan_text.as_record(made.planned, study, made.after, made.confirmed, asked.slower_link, points)
         device = whole_device.as_record(whole_card.fullest(made.planned, study, machine.load()))
         click.echo(json.dumps({**record, "device": device}, indent=2))
     else:
@@ -200,13 +197,15 @@ def _code(made: Made) -> int:
     return EXIT_ERRORS if made.is_refuted else 0
 
 
-def _frontier(planned: Planned) -> Frontier:
-    from swapconf.plan.frontier import frontier_of
+def _frontier(planned: Planned) -> Frontier[Plan]:
+    from swapconf.plan.budgets import frontier_of
 
     return frontier_of(planned, asked=0)
 
 
-def _print(made: Made, study: Study, machine: MachineOptions, slower_link: float, points: Frontier | None) -> None:
+def _print(
+    made: Made, study: Study, machine: MachineOptions, slower_link: float, points: Frontier[Plan] | None
+) -> None:
     from swapconf.cli import whole_card
     from swapconf.cli.tables import print_rows
     from swapconf.report import plan_text, plan_told
@@ -227,9 +226,6 @@ def _print(made: Made, study: Study, machine: MachineOptions, slower_link: float
     say(whole_card.line(found, study, machine.load()))
     written.print_confirmed(made)
     if points is not None:
-        from swapconf.report.plan_chart import chart
-
-        for line in chart(points):
-            say(line)
+        written.print_frontier(points)
     if made.why_not:
         say(made.why_not, err=True)

@@ -16,28 +16,29 @@ from swapconf.cli.common import print_findings, say, stop
 from swapconf.cli.machine import MachineOptions, known_line, print_assumed
 from swapconf.cli.planning import ROUNDS, PlanOptions, baselines, rewritten, run_plan
 from swapconf.cli.progress import Progress
-from swapconf.cli.written import Written, needs_more
+from swapconf.cli.written import Written, needs_more, print_frontier
 from swapconf.words.phrases import mark, phrase
 
 if TYPE_CHECKING:
     from swapconf.cli.child_options import RunOptions
+    from swapconf.plan.frontier import Frontier
     from swapconf.plan.pynative.judge import NativeJudge
+    from swapconf.plan.pynative.modes import NativePlan
     from swapconf.plan.pynative.planned import NativePlanned
     from swapconf.study.study import Study
 
 _REASONS = {
     "--stages": mark("{option} is not there in PyNative mode: layers by stage are not compared there"),
-    "--frontier": mark("{option} is not there in PyNative mode yet; plan for several budgets"),
-    "--html": mark("{option} is not there in PyNative mode yet; plan for several budgets"),
     "--measured": mark("{option} is not there in PyNative mode: a profile of it is not matched with a trace"),
 }
 
 
 @dataclass(frozen=True, kw_only=True)
 class NativeMade(Written):
-    """A plan and the text that says it."""
+    """A plan and the text that says it. ``frontier``: None where other budgets were not asked for."""
 
     planned: NativePlanned
+    frontier: Frontier[NativePlan] | None = None
 
     @property
     def is_impossible(self) -> bool:
@@ -82,12 +83,13 @@ def make(
     options: MachineOptions,
     *,
     confirm: bool,
+    widely: bool,
     refused: dict[str, bool],
 ) -> NativeMade:
     """The plan in words; where it is to be confirmed, planned again with what the true runs taught.
 
-    ``refused``: options that have no answer in PyNative mode, and whether they were given. Raises ValueError, NoRun,
-    SwapconfError."""
+    ``widely``: other budgets are searched, too. ``refused``: options that have no answer in PyNative mode, and whether
+    they were given. Raises ValueError, NoRun, SwapconfError."""
     from swapconf.dryrun.pynative.refusals import told_of_all_cards
     from swapconf.plan.confirmed import taught
     from swapconf.plan.pynative.confirmed import below
@@ -102,10 +104,10 @@ def make(
     judge = _judge(study, changes, asked, runs, baseline, options)
     refuted: NativeMade | None = None
     for turn in range(ROUNDS):
-        made = _said(_searched(judge, asked.effort), study, asked, options)
+        made = _said(*_searched(judge, asked.effort, widely=widely), study, asked, options)
         if made.is_impossible and refuted is not None:  # by what was taught
             lower = below(judge, refuted.planned.chosen, refuted.confirmed)
-            less = _said(_searched(lower, asked.effort), study, asked, options)
+            less = _said(*_searched(lower, asked.effort, widely=widely), study, asked, options)
             judge, made = (judge, made) if less.is_impossible else (lower, less)
         if not confirm or made.is_impossible or not made.after:
             return made
@@ -155,18 +157,30 @@ def _judge(
     return replace(judge, limits=replace(judge.limits, room_bytes=room))
 
 
-def _searched(judge: NativeJudge, effort: float) -> NativePlanned:
+def _searched(judge: NativeJudge, effort: float, *, widely: bool) -> tuple[NativePlanned, Frontier[NativePlan] | None]:
+    from swapconf.plan.pynative.budgets import BUDGETS, chosen_again, frontier_of
     from swapconf.plan.pynative.menu import uniform
     from swapconf.plan.pynative.modes import KEEP
     from swapconf.plan.pynative.planned import families, plan
 
     is_plain = judge.fits(uniform(judge, KEEP)) or judge.is_out_of_reach
-    tried = () if is_plain else families(judge, effort)
+    tried = families(judge, effort) if widely or not is_plain else []
     with Progress(len(tried), phrase("plans")) as progress:
-        return plan(judge, tried, progress.step)
+        found = plan(judge, () if is_plain else tried, progress.step)
+    if not widely:
+        return found, None
+    with Progress(BUDGETS, phrase("budgets")) as progress:
+        frontier = frontier_of(found, tried, progress.step)
+    return chosen_again(found, frontier), frontier
 
 
-def _said(planned: NativePlanned, study: Study, asked: PlanOptions, options: MachineOptions) -> NativeMade:
+def _said(
+    planned: NativePlanned,
+    frontier: Frontier[NativePlan] | None,
+    study: Study,
+    asked: PlanOptions,
+    options: MachineOptions,
+) -> NativeMade:
     """The YAML with the plan in it."""
     from swapconf.config.yaml_document import read_text
     from swapconf.plan.planned import Verdict
@@ -175,10 +189,19 @@ def _said(planned: NativePlanned, study: Study, asked: PlanOptions, options: Mac
     file = study.document.file
     before = read_text(file)
     if planned.verdict is Verdict.IMPOSSIBLE:
-        return NativeMade(planned=planned, before=before, after="")
+        return NativeMade(planned=planned, frontier=frontier, before=before, after="")
     told = comment(planned, asked.budget, options.profile or "", asked.slower_link)
     after, why_not = rewritten(file, planned.judge.config(planned.chosen), told)
-    return NativeMade(planned=planned, before=before, after=after, why_not=why_not)
+    return NativeMade(planned=planned, frontier=frontier, before=before, after=after, why_not=why_not)
+
+
+def write_page(path: Path, file: str, made: NativeMade, slower_link: float) -> None:
+    """``file``: the YAML."""
+    from swapconf import __version__
+    from swapconf.cli.common import write_out
+    from swapconf.report.plan_page import native_page
+
+    write_out(path, native_page(made.planned, made.frontier, file, slower_link, __version__))
 
 
 def show(file: str, made: NativeMade, options: MachineOptions, slower_link: float, form: str) -> None:
@@ -188,7 +211,8 @@ def show(file: str, made: NativeMade, options: MachineOptions, slower_link: floa
 
     found = made.planned
     if form == "json":
-        click.echo(json.dumps(native_plan_text.as_record(found, made.after, made.confirmed, slower_link), indent=2))
+        record = native_plan_text.as_record(found, made.after, made.confirmed, slower_link, made.frontier)
+        click.echo(json.dumps(record, indent=2))
         return
     for line in native_plan_text.verdict_lines(found):
         say(line, bold=True)
@@ -202,6 +226,8 @@ def show(file: str, made: NativeMade, options: MachineOptions, slower_link: floa
     if made.confirmed:
         say(phrase("confirmed by a dry run:"))
         print_rows(*native_plan_text.confirmation(found, made.confirmed))
+    if made.frontier is not None:
+        print_frontier(made.frontier)
     if made.why_not:
         say(made.why_not, err=True)
     if made.after:

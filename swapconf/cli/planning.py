@@ -237,7 +237,7 @@ def _no_slower(
 
 
 def _searched(judge: Judge, effort: float, *, widely: bool) -> Planned:
-    from swapconf.plan.frontier import ASKED, frontier_of
+    from swapconf.plan.budgets import ASKED, frontier_of
     from swapconf.plan.keys import bases, best_of_keys
     from swapconf.plan.planned import chosen_again, to_ask
 

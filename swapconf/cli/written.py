@@ -12,6 +12,7 @@ from swapconf.words.units import show_bytes
 
 if TYPE_CHECKING:
     from swapconf.plan.confirmed import ConfirmedRank
+    from swapconf.plan.frontier import AnyPlan, Frontier
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +45,15 @@ def print_confirmed(made: Written) -> None:
     if made.confirmed:
         say(phrase("confirmed by dry runs of all stages:"))
         print_rows(*plan_text.confirmation(made.confirmed))
+
+
+def print_frontier(frontier: Frontier[AnyPlan]) -> None:
+    from swapconf.cli.tables import print_rows
+    from swapconf.report.plan_chart import chart, points
+
+    for line in chart(frontier):
+        say(line)
+    print_rows(*points(frontier))
 
 
 def needs_more(found: Sequence[ConfirmedRank]) -> str:

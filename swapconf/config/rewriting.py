@@ -7,7 +7,7 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from swapconf.config import base_config, yaml_config
-from swapconf.config.config import Config, Dialect, ListedSwap
+from swapconf.config.config import Config, Dialect, EveryLayer, LayerIndices, ListedSwap
 from swapconf.config.dialects import GRAPH_SECTIONS, MCORE_SWAP_KEYS, PYNATIVE_SECTIONS, RECOMPUTE_KEYS
 from swapconf.config.nodes import Document, Entry, Node
 from swapconf.words.findings import Origin, SwapconfError
@@ -68,19 +68,24 @@ def _elsewhere(entry: Entry, file: str) -> str:
     return next(filter(None, (_elsewhere(inner, file) for inner in entry.value.entries.values())), "")
 
 
-def without_places(value: Any) -> Any:
-    """A config, or a part of one, as nested tuples without its places."""
+def without_places(value: Any, num_layers: int | None = None) -> Any:
+    """A config, or a part of one, as nested tuples without its places. ``num_layers``: where all of so many layers are
+    the same as a list of them."""
     if isinstance(value, Origin):
         return None
+    if isinstance(value, EveryLayer) and num_layers is not None:
+        value = LayerIndices(tuple(range(num_layers)))
     if is_dataclass(value) and not isinstance(value, type):
-        return type(value).__name__, *(without_places(getattr(value, item.name)) for item in fields(value))
-    return tuple(map(without_places, value)) if isinstance(value, tuple) else value
+        return type(value).__name__, *(without_places(getattr(value, item.name), num_layers) for item in fields(value))
+    return tuple(without_places(item, num_layers) for item in value) if isinstance(value, tuple) else value
 
 
 def asked(config: Config) -> object:
     """What the sections ask for, comparable: without places, and in however many entries names were written."""
     swap = replace(config.swap, given_entries=0) if isinstance(config.swap, ListedSwap) else config.swap
-    return without_places(swap), without_places(config.recompute)
+    # a PyNative YAML lists layers; the command line may have changed how many there are
+    num_layers = config.num_named_layers if config.dialect is Dialect.PYNATIVE else None
+    return without_places(swap, num_layers), without_places(config.recompute, num_layers)
 
 
 def _rest(document: Document) -> Any:

@@ -1,28 +1,32 @@
-"""PLANNED -> FRONTIER: what a step takes at the least for every budget, and where the simple strategies lie.
+"""PLANS -> FRONTIER: what a step takes at the least for every budget, and where the simple strategies lie.
 
-All that was asked while a plan was searched is looked at first. Where it is known that others hold less and are faster,
-where MindSpore's pool puts blocks is not asked, as that takes longest.
+Both modes have the same one, of what their own judges say of a plan: `plan/budgets.py` of graph mode,
+`plan/pynative/budgets.py` of PyNative mode.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
-from swapconf.plan.judge import Judge
-from swapconf.plan.modes import KEEP, Atom, Plan, entries, uniform
-from swapconf.plan.planned import Planned, needed_bytes
-from swapconf.plan.search import Search
-
-ASKED = 400  # plans, over all budgets
-_BUDGETS = 8
-_FRACTION = 0.0002  # of a step, and of memory: less is no point of its own
+AnyPlan = TypeVar("AnyPlan")  # a plan of either mode
+FRACTION = 0.0002  # of a step, and of memory: less is no point of its own
 _LOOSE = 1.02  # fragments that every plan has, of what it uses, as far as is known before any was placed
-_ANYTHING = 1 << 62
+_ANY_BYTES = 1 << 63
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class FrontierPoint:
+class PointEntry:
+    """One entry of a plan. ``path``: "" for whole layers; ``prefetch``: None for a recompute."""
+
+    path: str
+    prefetch: int | None
+    layers: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FrontierPoint(Generic[AnyPlan]):
     """A plan and what it takes.
 
     Attributes:
@@ -31,10 +35,12 @@ class FrontierPoint:
             that limits count. ``used_bytes``: the highest used peak.
         step_us: With the slower link; ``nominal_us``: with the link as told.
         host_bytes: Of the host that holds most.
+        moved_bytes: In a step.
     """
 
-    plan: Plan
+    plan: AnyPlan
     name: str = ""
+    entries: tuple[PointEntry, ...]
     needed_bytes: int
     used_bytes: int
     step_us: float
@@ -42,13 +48,9 @@ class FrontierPoint:
     host_bytes: int
     moved_bytes: int
 
-    @property
-    def entries(self) -> tuple[Atom, ...]:
-        return entries(self.plan)
-
 
 @dataclass(frozen=True, kw_only=True)
-class Frontier:
+class Frontier(Generic[AnyPlan]):
     """What can be had.
 
     Attributes:
@@ -56,85 +58,53 @@ class Frontier:
         chosen: What was planned for ``budget_bytes``.
         simple: What people use today, whether it fits or not.
         nothing: Without swap and recompute.
+        has_workspace: What a card needs counts the workspace of kernels.
     """
 
-    points: tuple[FrontierPoint, ...]
-    chosen: FrontierPoint
-    simple: tuple[FrontierPoint, ...]
-    nothing: FrontierPoint
+    points: tuple[FrontierPoint[AnyPlan], ...]
+    chosen: FrontierPoint[AnyPlan]
+    simple: tuple[FrontierPoint[AnyPlan], ...]
+    nothing: FrontierPoint[AnyPlan]
     budget_bytes: int
+    num_layers: int
+    has_workspace: bool
 
-    def change(self, point: FrontierPoint) -> float:
+    def change(self, point: FrontierPoint[AnyPlan]) -> float:
         """How much longer a step takes than without swap and recompute: 0.05 for 5 %."""
         return point.step_us / self.nothing.step_us - 1
 
 
-def frontier_of(planned: Planned, asked: int = ASKED, progress: Callable[[int], None] = lambda asked: None) -> Frontier:
-    """``asked``: how many plans may be asked for beside those that are known. ``progress``: called with how many plans
-    were asked for so far."""
-    judge = planned.judge.under(replace(planned.judge.limits, budget_bytes=_ANYTHING))
-    nothing = point_of(judge, uniform(KEEP, judge.network))
-    known = front(judge)
-    low = min((needed for needed, _ in known), default=nothing.needed_bytes)
-    modes = list(dict.fromkeys([*planned.modes, *planned.chosen.plan]))
-    for number in range(_BUDGETS):
-        budget = low + (nothing.needed_bytes - low) * number // _BUDGETS
-        there = judge.under(replace(judge.limits, budget_bytes=budget))
-        Search(there, modes, progress).run(asked // _BUDGETS, [plan for needed, plan in known if needed <= budget])
-    return Frontier(
-        points=tuple(point_of(judge, plan) for _, plan in front(judge)),
-        chosen=point_of(judge, planned.chosen.plan),
-        simple=tuple(
-            point_of(judge, scored.plan, name) for name, scored in planned.simple.items() if not scored.found.crashes
-        ),
-        nothing=nothing,
-        budget_bytes=planned.judge.limits.budget_bytes,
-    )
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Candidate(Generic[AnyPlan]):
+    """A plan that may lie on the front. ``bare_bytes``: the least budget that it could fit in, as far as is known
+    without placing it."""
+
+    plan: AnyPlan
+    step_us: float
+    num_entries: int
+    bare_bytes: int
 
 
-def front(judge: Judge) -> list[tuple[int, Plan]]:
-    """(bytes that it needs, plan) of what was evaluated and nothing else is better than, the slowest first. No two are
-    as fast as one another. A plan that would be better only with fewer fragments than any other has is not placed."""
-    found: list[tuple[int, Plan]] = []
-    least, last_us, ratio = 2 * _ANYTHING, 0.0, _LOOSE
-    for used, plan in _by_time(judge):
-        if used * ratio >= least:
+def front(
+    candidates: Iterable[Candidate[AnyPlan]], needed_bytes: Callable[[AnyPlan], int]
+) -> list[tuple[int, AnyPlan]]:
+    """(bytes that it needs, plan) of what nothing else is better than, the slowest first. No two are as fast as one
+    another. Where it is known that others hold less and are faster, where MindSpore's pool puts blocks is not asked, as
+    that takes longest: a plan that would be better only with fewer fragments than any other has is not placed.
+    ``needed_bytes``: of a plan, with fragments."""
+    found: list[tuple[int, AnyPlan]] = []
+    least, last_us, ratio = _ANY_BYTES, 0.0, _LOOSE
+    for one in sorted(candidates, key=lambda one: (one.step_us, one.num_entries)):
+        if one.bare_bytes * ratio >= least:
             continue
-        needed = needed_bytes(judge, plan)
-        ratio = min(ratio, needed / used)
-        if needed >= least * (1 - _FRACTION):
+        needed = needed_bytes(one.plan)
+        ratio = min(ratio, needed / one.bare_bytes)
+        if needed >= least * (1 - FRACTION):
             continue
-        step_us = judge.evaluation(plan).step_us
-        if found and step_us <= last_us * (1 + _FRACTION):
+        if found and one.step_us <= last_us * (1 + FRACTION):
             found.pop()  # as fast, and needs less
         else:
-            last_us = step_us
+            last_us = one.step_us
         least = needed
-        found.append((needed, plan))
+        found.append((needed, one.plan))
     return found[::-1]
-
-
-def _by_time(judge: Judge) -> Iterator[tuple[int, Plan]]:
-    """(bytes that it needs without fragments, plan) of what could be chosen, the fastest first."""
-    found = []
-    for number, plan in enumerate(judge.seen):
-        evaluation = judge.evaluation(plan)
-        if not judge.host_over_bytes(evaluation) and not evaluation.crashes and judge.allows(plan):
-            found.append((evaluation.step_us, len(entries(plan)), number, plan))
-    for *_, plan in sorted(found):
-        yield judge.limits.needed_bytes(judge.used_bytes(plan)), plan
-
-
-def point_of(judge: Judge, plan: Plan, name: str = "") -> FrontierPoint:
-    """A plan on the axes of the frontier, whether it fits or not."""
-    found = judge.evaluation(plan)
-    return FrontierPoint(
-        plan=plan,
-        name=name,
-        needed_bytes=needed_bytes(judge, plan),
-        used_bytes=max(rank.used_peak_bytes for rank in found.ranks),
-        step_us=found.step_us,
-        nominal_us=judge.nominal(plan).us,
-        host_bytes=judge.host_bytes(found),
-        moved_bytes=found.moved_bytes,
-    )

@@ -11,12 +11,15 @@ from typing import Any
 from swapconf.config.yaml_text import recompute_sections, swap_section
 from swapconf.dryrun.pynative.expert_load import told_by
 from swapconf.plan.confirmed import ConfirmedRank
+from swapconf.plan.frontier import Frontier
 from swapconf.plan.planned import Verdict
+from swapconf.plan.pynative.budgets import entries_of
 from swapconf.plan.pynative.menu import uniform
-from swapconf.plan.pynative.modes import FULL, KEEP, SWAP, NativeEntry, NativePlan
-from swapconf.plan.pynative.planned import NativePlanned, fewest
+from swapconf.plan.pynative.modes import KEEP, NativeEntry, NativePlan
+from swapconf.plan.pynative.planned import NativePlanned
 from swapconf.plan.pynative.scores import NativeScore
-from swapconf.report import plan_told
+from swapconf.plan.pynative.simple import simple
+from swapconf.report import plan_chart, plan_told
 from swapconf.whatif.pynative.question import RACING, NativeMismatch
 from swapconf.words.columns import Column, PrintedTable, milliseconds, record, size, table, words
 from swapconf.words.phrases import joined, phrase, show
@@ -26,6 +29,9 @@ ORIGIN = phrase(
     "memory by the PyNative what-if, at most, and with the fragments of MindSpore's pool; times estimated from the "
     "shapes of kernels, one after another, without what Python takes to launch them and without collectives"
 )
+
+
+_PREFETCH = "default_prefetch"  # as the YAML calls it
 
 
 def origin(planned: NativePlanned) -> str:
@@ -59,7 +65,9 @@ def verdict_lines(planned: NativePlanned) -> Iterator[str]:
         yield from _but_for_fragments(planned)
     else:
         yield phrase(
-            "planned for {budget}: {entries}", budget=show_bytes(judge.limits.usable_bytes), entries=_in_words(chosen)
+            "planned for {budget}: {entries}",
+            budget=show_bytes(judge.limits.usable_bytes),
+            entries=plan_told.in_words(entries_of(chosen), judge.num_layers),
         )
     if planned.verdict in (Verdict.PLANNED, Verdict.FULL) and judge.base.pipeline.is_one_card:
         yield phrase(
@@ -119,20 +127,15 @@ def strategies(planned: NativePlanned) -> PrintedTable:
     """The plan, what people use today, and the YAML as it is, with the slower link."""
     judge = planned.judge
     none_us = judge.time(uniform(judge, KEEP)).step_us
-    scores = [(name, judge.score(judge.config(plan))) for name, plan in simple(planned)]
+    scores = [(name, judge.score(judge.config(plan))) for name, plan in _told(planned)]
     with suppress(NativeMismatch):  # the what-if has no answer for everything
         scores.append((phrase("the YAML as it is"), judge.score(judge.base)))
     return table(_STRATEGIES, (_Strategy(name=name, score=score, none_us=none_us) for name, score in scores))
 
 
-def simple(planned: NativePlanned) -> Iterator[tuple[str, NativePlan]]:
-    judge = planned.judge
+def _told(planned: NativePlanned) -> Iterator[tuple[str, NativePlan]]:
     yield phrase("the plan"), planned.chosen
-    yield phrase("no swap, no recompute"), uniform(judge, KEEP)
-    yield phrase("full recompute"), uniform(judge, FULL)
-    yield phrase("the first layers recomputed"), fewest(judge, FULL)
-    if judge.allows(uniform(judge, SWAP)):
-        yield phrase("the first layers swapped"), fewest(judge, SWAP)
+    yield from simple(planned.judge).items()
 
 
 def entries(planned: NativePlanned) -> list[plan_told.Entry]:
@@ -163,7 +166,11 @@ def confirmation(planned: NativePlanned, found: Sequence[ConfirmedRank]) -> Prin
 
 
 def as_record(
-    planned: NativePlanned, text: str, confirmed: Sequence[ConfirmedRank], slower_link: float
+    planned: NativePlanned,
+    text: str,
+    confirmed: Sequence[ConfirmedRank],
+    slower_link: float,
+    frontier: Frontier[NativePlan] | None,
 ) -> dict[str, Any]:
     """The JSON form, with the keys of graph mode as far as they are known. Bytes as whole numbers, times in
     microseconds. ``text``: the YAML with the plan."""
@@ -201,16 +208,18 @@ def as_record(
             }
             for number, one in enumerate(score.stages)
         ],
-        "entries": plan_told.entry_records(entries(planned), "default_prefetch"),
+        "entries": plan_told.entry_records(entries(planned), _PREFETCH),
         "simple": [
             {
                 "strategy": show(name),
                 "fits": judge.fits(plan),
                 "step_us_slower_link": judge.time(plan).step_us,
                 "used_peak_bytes": judge.used_bytes(plan),
+                "needed_bytes": judge.needed_bytes(plan),
             }
-            for name, plan in list(simple(planned))[1:]
+            for name, plan in simple(judge).items()
         ],
+        "frontier": None if frontier is None else plan_chart.records(frontier, _PREFETCH),
         "confirmed": [record(plan_told.CONFIRMED, item) for item in confirmed],
         "sections": {**swap_section(config), **recompute_sections(config)},
         "yaml": text,
@@ -220,8 +229,3 @@ def as_record(
 
 def _prefetch(entry: NativeEntry, plan: NativePlan) -> int | None:
     return plan.prefetch if entry.is_swap else None
-
-
-def _in_words(plan: NativePlan) -> str:
-    told = ((plan_told.entry(entry.path, _prefetch(entry, plan)), entry.layers) for entry in plan.entries)
-    return joined("; ", (plan_told.in_layers(text, layers, len(plan.modes)) for text, layers in told))

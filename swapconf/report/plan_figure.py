@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from swapconf.plan.frontier import Frontier, FrontierPoint
+from swapconf.plan.frontier import AnyPlan, Frontier, FrontierPoint
 from swapconf.report.plan_chart import scale_top
 from swapconf.words.phrases import phrase, plural, show
 from swapconf.words.units import axis_unit, show_bytes
@@ -15,12 +15,12 @@ PLANS, CHOSEN, SIMPLE = "#4e79a7", "#e15759", "#f28e2b"
 _ROOM = 0.05  # of the axes, around what is drawn
 
 
-def shown(frontier: Frontier) -> list[FrontierPoint]:
+def shown(frontier: Frontier[AnyPlan]) -> list[FrontierPoint[AnyPlan]]:
     """All that the figure draws, in the order of its numbers."""
     return [*frontier.points, frontier.chosen, *frontier.simple]
 
 
-def frontier_figure(frontier: Frontier, place: str) -> dict[str, Any]:
+def frontier_figure(frontier: Frontier[AnyPlan], place: str) -> dict[str, Any]:
     """``place``: id of the element to draw in. Each point carries its number in `shown`. What is so slow that all
     else would lie on one line is above what is seen at first."""
     points = shown(frontier)
@@ -29,7 +29,9 @@ def frontier_figure(frontier: Frontier, place: str) -> dict[str, Any]:
     low, high = (edge(point.needed_bytes for point in points) / size for edge in (min, max))
     room, top = max(_ROOM * (high - low), 0.001 * high), scale_top(frontier) * 100
 
-    def trace(name: str, colour: str, first: int, members: Sequence[FrontierPoint], **more: Any) -> dict[str, Any]:
+    def trace(
+        name: str, colour: str, first: int, members: Sequence[FrontierPoint[AnyPlan]], **more: Any
+    ) -> dict[str, Any]:
         return {
             "type": "scatter",
             "mode": "markers",
@@ -121,7 +123,7 @@ def _budget(budget_bytes: int, budget: float, *, nearly_right: bool) -> dict[str
     }
 
 
-def _told(frontier: Frontier, point: FrontierPoint) -> str:
+def _told(frontier: Frontier[AnyPlan], point: FrontierPoint[AnyPlan]) -> str:
     lines = [
         f"<b>{escape(show(point.name or phrase('a plan')), quote=False)}</b>",
         show(phrase("needs {size}", size=show_bytes(point.needed_bytes))),

@@ -4,52 +4,105 @@ give, in one page that needs no network. Clicking a point shows what a YAML says
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
 from importlib.resources import files
-from typing import Any
+from typing import Any, Generic
 
 from plotly.offline import get_plotlyjs
 
 from swapconf.config.config import Dialect
 from swapconf.config.yaml_text import dump, recompute_sections, swap_section
 from swapconf.decide.compact import CannotCompact
-from swapconf.plan.frontier import Frontier, FrontierPoint, point_of
+from swapconf.plan import budgets
+from swapconf.plan.frontier import AnyPlan, Frontier, FrontierPoint
 from swapconf.plan.judge import Judge
 from swapconf.plan.modes import Plan
 from swapconf.plan.planned import Planned
-from swapconf.report import html
+from swapconf.plan.pynative import budgets as native_budgets
+from swapconf.plan.pynative.judge import NativeJudge
+from swapconf.plan.pynative.modes import NativePlan
+from swapconf.plan.pynative.planned import NativePlanned
+from swapconf.report import html, native_plan_text, plan_text
 from swapconf.report.next_steps import NextStep
+from swapconf.report.plan_chart import memory_told
 from swapconf.report.plan_figure import CHOSEN, PLANS, SIMPLE, frontier_figure, shown
-from swapconf.report.plan_text import link_line, strategies, verdict_lines
 from swapconf.study.study import Study
+from swapconf.words.columns import PrintedTable
 from swapconf.words.phrases import in_use, phrase, show
 from swapconf.words.units import show_bytes
 
 _KEYS = ("recompute", "select_recompute")  # of recompute_config, what a plan decides
 
 
-def page(planned: Planned, frontier: Frontier | None, study: Study, slower_link: float, version: str) -> str:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Told(Generic[AnyPlan]):
+    """What a page says of a plan in either mode. ``lines``: what it comes to. ``yaml_of``: what a YAML has to say for
+    a plan. ``point``: of the plan, where there is no frontier."""
+
+    origin: str
+    lines: Sequence[str]
+    strategies: PrintedTable
+    yaml_of: Callable[[AnyPlan], str]
+    point: FrontierPoint[AnyPlan]
+    budget_bytes: int
+    fits: bool
+
+
+def page(planned: Planned, frontier: Frontier[Plan] | None, study: Study, slower_link: float, version: str) -> str:
     """The text of the page. ``version``: of swapconf, for the foot. Without a frontier there is no picture."""
-    title = study.document.file
-    points = shown(frontier) if frontier is not None else [point_of(planned.judge, planned.chosen.plan)]
+    judge = planned.judge
+    told = _Told(
+        origin=judge.evaluator.origin,
+        lines=[*plan_text.verdict_lines(planned, study), plan_text.link_line(planned, slower_link)],
+        strategies=plan_text.strategies(planned, study),
+        yaml_of=partial(yaml_of, judge),
+        point=budgets.point_of(judge, planned.chosen.plan),
+        budget_bytes=judge.limits.budget_bytes,
+        fits=planned.chosen.fits,
+    )
+    return _page(told, frontier, study.document.file, version)
+
+
+def native_page(
+    planned: NativePlanned, frontier: Frontier[NativePlan] | None, file: str, slower_link: float, version: str
+) -> str:
+    """The same in PyNative mode. ``file``: the YAML."""
+    judge = planned.judge
+    told = _Told(
+        origin=native_plan_text.origin(planned),
+        lines=[*native_plan_text.verdict_lines(planned), native_plan_text.link_line(planned, slower_link)],
+        strategies=native_plan_text.strategies(planned),
+        yaml_of=partial(native_yaml_of, judge),
+        point=native_budgets.point_of(judge, planned.chosen),
+        budget_bytes=judge.limits.budget_bytes,
+        fits=judge.fits(planned.chosen),
+    )
+    return _page(told, frontier, file, version)
+
+
+def _page(told: _Told[AnyPlan], frontier: Frontier[AnyPlan] | None, title: str, version: str) -> str:
+    points = shown(frontier) if frontier is not None else [told.point]
     names = ["plotly.js", "memory.js", "plan.js"] if frontier is not None else []
     scripts = [_script(name) for name in names]
-    told = _sections(planned.judge, points)
+    sections = _sections(told, points)
     chosen = points.index(frontier.chosen, len(frontier.points)) if frontier is not None else 0
     return html.template("plan.html.j2").render(
         language=in_use(),
         title=title,
-        origin=planned.judge.evaluator.origin,
+        origin=told.origin,
         version=version,
         policy=html.policy(scripts),
         scripts=scripts,
-        lines=[*verdict_lines(planned, study), link_line(planned, slower_link)],
+        lines=told.lines,
         figures=[frontier_figure(frontier, "frontier")] if frontier is not None else [],
+        memory_told=memory_told(frontier) if frontier is not None else "",
         legend=[(phrase("plans"), PLANS), (phrase("the plan"), CHOSEN), (phrase("what people use today"), SIMPLE)],
-        sections=told,
-        chosen=told[chosen],
-        strategies=strategies(planned, study),
-        next_step=_next_step(planned, title),
+        sections=sections,
+        chosen=sections[chosen],
+        strategies=told.strategies,
+        next_step=_next_step(told, title),
     )
 
 
@@ -59,12 +112,9 @@ def _script(name: str) -> str:
     return files("swapconf.report").joinpath(f"templates/{name}").read_text(encoding="utf-8")
 
 
-def _sections(judge: Judge, points: Sequence[FrontierPoint]) -> list[dict[str, Any]]:
+def _sections(told: _Told[AnyPlan], points: Sequence[FrontierPoint[AnyPlan]]) -> list[dict[str, Any]]:
     """Of each point its name and figures in a line, and the sections of a YAML that say it."""
-    known: dict[Plan, str] = {}
-    for point in points:
-        if point.plan not in known:
-            known[point.plan] = yaml_of(judge, point.plan)
+    known = {plan: told.yaml_of(plan) for plan in dict.fromkeys(point.plan for point in points)}
     return [
         {
             "name": show(point.name or phrase("a plan")),
@@ -94,14 +144,19 @@ def yaml_of(judge: Judge, plan: Plan) -> str:
     return dump({**swap, "recompute_config": said})
 
 
-def _next_step(planned: Planned, title: str) -> NextStep:
-    budget = f"{planned.judge.limits.budget_bytes}B"
-    if not planned.chosen.fits:
+def native_yaml_of(judge: NativeJudge, plan: NativePlan) -> str:
+    """What a PyNative YAML has to say for a plan."""
+    made = judge.config(plan)
+    return dump({**swap_section(made), **recompute_sections(made)})
+
+
+def _next_step(told: _Told[AnyPlan], title: str) -> NextStep:
+    if not told.fits:
         return NextStep(
             why=phrase("No plan fits this budget. See what holds the memory that swap and recompute cannot lower:"),
             command=f"swapconf dryrun {shlex.quote(title)} --ranks stages --html cluster.html",
         )
     return NextStep(
         why=phrase("This is predicted. Confirm it by a dry run, and write it into the YAML:"),
-        command=f"swapconf plan {shlex.quote(title)} --budget {budget} --confirm --write",
+        command=f"swapconf plan {shlex.quote(title)} --budget {told.budget_bytes}B --confirm --write",
     )

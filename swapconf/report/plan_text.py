@@ -8,18 +8,22 @@ from typing import Any
 
 from swapconf.config.yaml_text import recompute_sections, swap_section
 from swapconf.decide.compact import CannotCompact
+from swapconf.plan.budgets import entries_of
 from swapconf.plan.confirmed import ConfirmedRank
 from swapconf.plan.deal import better_deal
-from swapconf.plan.judge import SLOWER, Scored
-from swapconf.plan.modes import Atom, num_ranges
+from swapconf.plan.frontier import Frontier
+from swapconf.plan.judge import SLOWER
+from swapconf.plan.modes import Atom, Plan, num_ranges
 from swapconf.plan.planned import Planned, Verdict, needed_bytes
-from swapconf.report import plan_told
+from swapconf.report import plan_chart, plan_told
 from swapconf.study.study import Study
 from swapconf.upstream.launch_orders import Order
 from swapconf.whatif.evaluation import Evaluation, RankMemory, Waits
 from swapconf.words.columns import Column, PrintedTable, count, milliseconds, record, size, table, words
 from swapconf.words.phrases import joined, phrase, show
 from swapconf.words.units import show_bytes, show_range
+
+_PREFETCH = "backward_prefetch"  # as the YAML calls it
 
 
 def comment(planned: Planned, budget: str, hardware: str, slower_link: float) -> str:
@@ -231,7 +235,12 @@ def link_line(planned: Planned, slower_link: float) -> str:
 
 
 def as_record(
-    planned: Planned, study: Study, text: str, confirmed: Sequence[ConfirmedRank], slower_link: float
+    planned: Planned,
+    study: Study,
+    text: str,
+    confirmed: Sequence[ConfirmedRank],
+    slower_link: float,
+    frontier: Frontier[Plan] | None,
 ) -> dict[str, Any]:
     """The JSON form. Bytes as whole numbers, times in microseconds. ``text``: the YAML with the plan."""
     judge, chosen = planned.judge, planned.chosen
@@ -262,7 +271,7 @@ def as_record(
         "share": {origin.value: part for origin, part in step.share.items()},
         "slower_link": slower_link,
         "ranks": [record(_RANKS, rank) for rank in _ranks(planned)],
-        "entries": plan_told.entry_records(entries(planned), "backward_prefetch"),
+        "entries": plan_told.entry_records(entries(planned), _PREFETCH),
         "simple": [
             {
                 "strategy": show(name),
@@ -273,6 +282,7 @@ def as_record(
             }
             for name, scored in planned.simple.items()
         ],
+        "frontier": None if frontier is None else plan_chart.records(frontier, _PREFETCH),
         "confirmed": [record(plan_told.CONFIRMED, item) for item in confirmed],
         "other_layout": None
         if deal is None
@@ -290,9 +300,5 @@ def _prefetch(atom: Atom) -> int | None:
 
 def in_words(planned: Planned) -> str:
     """What a plan asks for; "" for nothing."""
-    return joined("; ", (_in_words(planned.chosen, atom) for atom in planned.chosen.entries))
-
-
-def _in_words(chosen: Scored, atom: Atom) -> str:
-    layers = [index for index, mode in enumerate(chosen.plan) if atom in mode]
-    return plan_told.in_layers(plan_told.entry(atom.path, _prefetch(atom)), layers, len(chosen.plan))
+    chosen = planned.chosen.plan
+    return plan_told.in_words(entries_of(chosen), len(chosen))

@@ -9,6 +9,7 @@ from typing import Any
 from swapconf.memory.advice import advice, peak_line
 from swapconf.memory.holders import peak
 from swapconf.plan.confirmed import ConfirmedRank
+from swapconf.plan.frontier import PointEntry
 from swapconf.plan.limits import Limits
 from swapconf.trace.trace import Trace
 from swapconf.words.columns import Column, PrintedTable, count, milliseconds, record, size, table, words
@@ -81,6 +82,11 @@ def entry(path: str, prefetch: int | None) -> str:
     return phrase("swap {operator}, prefetch {prefetch}", operator=what, prefetch=prefetch)
 
 
+def in_words(entries: Iterable[PointEntry], num_layers: int) -> str:
+    """What a plan asks for; "" for nothing."""
+    return joined("; ", (in_layers(entry(one.path, one.prefetch), one.layers, num_layers) for one in entries))
+
+
 def in_layers(told: str, layers: Sequence[int], num_layers: int) -> str:
     """An entry, and the layers that it is for."""
     if len(layers) == num_layers:
@@ -134,12 +140,18 @@ class Entry:
     moved_bytes: int
 
 
-def _entries(prefetch_key: str) -> tuple[Column[Entry], ...]:
-    """``prefetch_key``: what the YAML calls a prefetch."""
+def _asked(prefetch_key: str) -> tuple[Column[Entry | PointEntry], ...]:
     return (
         Column(key="kind", value=lambda item: "recompute" if item.prefetch is None else "swap"),
         Column(key="operator", value=lambda item: item.path),
         Column(key=prefetch_key, value=lambda item: item.prefetch),
+    )
+
+
+def _entries(prefetch_key: str) -> tuple[Column[Entry], ...]:
+    """``prefetch_key``: what the YAML calls a prefetch."""
+    return (
+        *_asked(prefetch_key),
         words(phrase("entry"), lambda item: entry(item.path, item.prefetch)),
         Column(
             title=phrase("layers"),
@@ -161,6 +173,10 @@ def worth(entries: Sequence[Entry]) -> PrintedTable:
 
 def entry_records(entries: Sequence[Entry], prefetch_key: str) -> list[dict[str, Any]]:
     return [record(_entries(prefetch_key), item) for item in entries]
+
+
+def point_records(entries: Iterable[PointEntry], prefetch_key: str) -> list[dict[str, Any]]:
+    return [{**record(_asked(prefetch_key), item), "layers": list(item.layers)} for item in entries]
 
 
 def yes_no(is_so: bool) -> str:

@@ -16,6 +16,7 @@ from swapconf.cli.main import main
 from swapconf.config.yaml_config import from_document
 from swapconf.config.yaml_document import parse
 from swapconf.plan.frontier import Frontier
+from swapconf.plan.modes import Plan
 from swapconf.plan.runs import without_strategy
 from swapconf.report import plan_chart
 from swapconf.study.study import study_document
@@ -186,9 +187,9 @@ def test_keys_of_mcore_models_are_switched_off_too(tmp_path: Path) -> None:
 def test_no_plan_of_the_frontier_that_fits_is_faster_than_the_plan(
     config: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shown: list[Frontier] = []
+    shown: list[Frontier[Plan]] = []
 
-    def chart(found: Frontier) -> list[str]:
+    def chart(found: Frontier[Plan]) -> list[str]:
         shown.append(found)
         return []
 

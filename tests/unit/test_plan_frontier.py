@@ -13,14 +13,17 @@ import pytest
 from swapconf.config.yaml_config import from_document
 from swapconf.config.yaml_document import parse
 from swapconf.decide.expand import expand
-from swapconf.plan.frontier import Frontier, front, frontier_of
+from swapconf.plan.budgets import front_of, frontier_of
+from swapconf.plan.frontier import Frontier
 from swapconf.plan.judge import Judge
 from swapconf.plan.modes import KEEP, RECOMPUTED, Plan, uniform
 from swapconf.plan.planned import Planned, Verdict, needed_bytes, plan
-from swapconf.report.plan_chart import chart, scale_top
+from swapconf.report.plan_chart import chart, points, scale_top
 from swapconf.report.plan_figure import frontier_figure, shown
 from swapconf.report.plan_page import page, yaml_of
+from swapconf.report.plan_told import in_words
 from swapconf.words.findings import has_errors
+from swapconf.words.units import show_bytes
 from tests.unit.planning import made_up_judge, real_judge, study
 from tests.unit.test_plan_search import MODES, under
 
@@ -31,7 +34,7 @@ def planned() -> Planned:
 
 
 @cache
-def frontier() -> Frontier:
+def frontier() -> Frontier[Plan]:
     return frontier_of(planned(), asked=80)
 
 
@@ -50,9 +53,9 @@ def best_of(judge: Judge) -> list[tuple[int, float]]:
 
 
 def test_no_point_is_better_than_another() -> None:
-    points = frontier().points
-    assert len(points) > 2
-    for less, more in itertools.pairwise(points):
+    made = frontier().points
+    assert len(made) > 2
+    for less, more in itertools.pairwise(made):
         assert less.needed_bytes < more.needed_bytes
         assert less.step_us > more.step_us
 
@@ -62,7 +65,7 @@ def test_all_that_is_seen_lies_on_or_behind_the_front(layers: int, stages: int) 
     judge = made_up_judge(layers, stages)
     for made in itertools.product(MODES, repeat=layers):
         judge.evaluation(made)
-    found = [(needed, judge.evaluation(made).step_us) for needed, made in front(judge)]
+    found = [(needed, judge.evaluation(made).step_us) for needed, made in front_of(judge)]
     for needed, step_us in best_of(judge):
         assert any(other <= 1.001 * needed and time <= 1.001 * step_us for other, time in found)
 
@@ -79,16 +82,17 @@ def test_what_could_not_lie_on_the_front_is_not_placed() -> None:
         return pools(made)
 
     judge.pool_bytes = counted  # type: ignore[method-assign, assignment]
-    front(judge)
+    front_of(judge)
     assert 0 < len(placed) < 0.5 * len(judge.seen)
 
 
 def test_searches_at_other_budgets_add_to_what_was_known() -> None:
-    alone = front(planned().judge)
-    points = frontier().points
+    alone = front_of(planned().judge)
     for needed, made in alone:
         step_us = planned().judge.evaluation(made).step_us
-        assert any(point.needed_bytes <= 1.001 * needed and point.step_us <= 1.001 * step_us for point in points)
+        assert any(
+            point.needed_bytes <= 1.001 * needed and point.step_us <= 1.001 * step_us for point in frontier().points
+        )
 
 
 def test_the_work_is_bounded_and_the_same_each_time() -> None:
@@ -131,14 +135,25 @@ def test_a_frontier_of_a_plan_that_was_not_needed_or_does_not_fit_can_be_made() 
 # --- in the terminal --------------------------------------------------------------------------------------------------
 
 
-def test_the_chart_has_the_plan_the_budget_and_every_simple_strategy() -> None:
+def test_the_chart_has_the_plan_and_the_budget_and_fits_in_a_terminal() -> None:
     lines = chart(frontier())
     drawn = "\n".join(line for line in lines if "|" in line[:11])
     assert drawn.count("P") == 1
-    assert all(len(line) <= 84 for line in lines if line[:10].strip().endswith("%") or "|" in line[:11])
+    assert all(len(line) <= 80 for line in lines)
     assert sum("|" in line[11:] for line in lines) > 8
-    for point in frontier().simple:
-        assert any(line.endswith(str(point.name)) for line in lines)
+
+
+def test_the_table_names_the_plan_and_each_strategy_with_what_it_takes() -> None:
+    printed = points(frontier())
+    marks = [row[0] for row in printed.rows]
+    assert marks == ["P", *"o" * len(frontier().points), *"abcdefgh"[: len(frontier().simple)]]
+    of_simple = [row for row in printed.rows if row[0] in "abcdefgh"]
+    assert [(row[1], row[-1]) for row in of_simple] == [
+        (show_bytes(point.needed_bytes), point.name) for point in frontier().simple
+    ]
+    asked = [in_words(point.entries, 2) for point in frontier().points]
+    assert [row[-1] for row in printed.rows if row[0] == "o"] == [words or "no swap, no recompute" for words in asked]
+    assert any("recompute" in words for words in asked)
 
 
 def test_what_is_far_slower_is_marked_and_does_not_set_the_scale() -> None:
@@ -146,7 +161,8 @@ def test_what_is_far_slower_is_marked_and_does_not_set_the_scale() -> None:
     slow = replace(frontier().points[0], step_us=100 * frontier().nothing.step_us, needed_bytes=1000)
     made = replace(frontier(), points=(slow, *frontier().points))
     assert scale_top(made) == top
-    assert any("^" in line and line.endswith("a plan") for line in chart(made))
+    assert points(made).rows[1][3].endswith("^")
+    assert not points(made).rows[0][3].endswith("^")
 
 
 def test_a_single_point_can_be_drawn() -> None:
@@ -166,14 +182,14 @@ def embedded(text: str, name: str) -> object:
 def test_every_point_of_the_figure_has_its_sections() -> None:
     figure = frontier_figure(frontier(), "frontier")
     numbers = sorted(number for trace in figure["data"] for number in trace["customdata"])
-    points = shown(frontier())
-    assert numbers == list(range(len(points)))
+    drawn = shown(frontier())
+    assert numbers == list(range(len(drawn)))
     for trace in figure["data"]:
         for number, share in zip(trace["customdata"], trace["y"], strict=True):
-            assert share == pytest.approx(100 * frontier().change(points[number]), abs=1e-3)
+            assert share == pytest.approx(100 * frontier().change(drawn[number]), abs=1e-3)
     sections = embedded(page(planned(), frontier(), study(), 0.3, "1.2"), "sections")
     assert isinstance(sections, list)
-    assert [item["text"] for item in sections] == [yaml_of(planned().judge, point.plan) for point in points]
+    assert [item["text"] for item in sections] == [yaml_of(planned().judge, point.plan) for point in drawn]
 
 
 def test_what_a_page_says_for_a_plan_decides_that_plan() -> None:

@@ -22,7 +22,7 @@ from swapconf.plan.planned import Verdict
 from swapconf.plan.pynative.judge import NativeJudge, native_judge_of
 from swapconf.plan.pynative.menu import moves, recomputes, uniform
 from swapconf.plan.pynative.modes import FULL, KEEP, SWAP, NativeMode, NativePlan
-from swapconf.plan.pynative.planned import NativePlanned, plan, spared
+from swapconf.plan.pynative.planned import NativePlanned, fastest, plan, spared
 from swapconf.plan.runs import StageRun
 from swapconf.plan.written import write
 from swapconf.report.native_plan_text import verdict_lines
@@ -176,6 +176,30 @@ def test_a_stage_that_fits_is_spared_what_the_next_one_needs() -> None:
     assert spared(chosen, [{0, 1}, {2, 3, 4, 5}], lambda one: one == chosen) == chosen
 
 
+def test_what_does_not_fit_says_nothing_of_the_plans_before_it() -> None:
+    """Of swaps of more and more layers each uses less; fragments go up and down, and the host holds more."""
+
+    class Judged:
+        used = (100, 90, 80, 70, 60)
+        fitting = frozenset({2})  # 3 loses too much to fragments, the host has no room for 4
+
+        def could_fit(self, made: int) -> bool:
+            return self.used[made] <= 85
+
+        def fits(self, made: int) -> bool:
+            return made in self.fitting
+
+        def cost_us(self, made: int) -> float:
+            return 1000.0 + made
+
+    judge: Any = Judged()
+    family: Any = (0, 1, 2, 3, 4)
+    found: Any = fastest(judge, family, None)
+    assert found == 2
+    faster: Any = 1
+    assert fastest(judge, family, faster) is None
+
+
 def test_fragments_count_in_the_budget() -> None:
     """A swap brings its blocks back into memory of its own, of which what it leaves cannot be used."""
     judge, swapped = judge_under(NONE_BYTES), NativePlan((SWAP, KEEP))
@@ -268,6 +292,19 @@ def test_a_plan_takes_the_place_of_what_stood_there(tmp_path: Path) -> None:
     assert written == "recompute:\n  mode: None\n  # all\n"
 
 
+@pytest.mark.parametrize("layers", [3, 4])
+def test_a_plan_of_all_layers_is_written_where_the_command_line_says_how_many_there_are(
+    tmp_path: Path, layers: int
+) -> None:
+    """Two of the three or four that the file has: it does not read as all of them."""
+    text = SEVERAL_CARDS.replace("num_hidden_layers: 2", f"num_hidden_layers: {layers}")
+    budget = f"{int(NONE_BYTES * 0.75)}B"
+    found = answer(tmp_path, budget, "--set", "model.num_hidden_layers=2", text=text)
+    assert any(entry["layers"] == [0, 1] for entry in found["entries"])
+    assert found["yaml"] != text
+    assert yaml.safe_load(found["yaml"])["recompute"] == yaml.safe_load(answer(tmp_path, budget)["yaml"])["recompute"]
+
+
 def test_a_plan_of_graph_mode_is_not_written_into_it() -> None:
     judge = judge_under(NONE_BYTES)
     graph = replace(judge.config(NativePlan((FULL, KEEP))), dialect=Dialect.LEGACY)
@@ -275,7 +312,7 @@ def test_a_plan_of_graph_mode_is_not_written_into_it() -> None:
         write(PLAIN, parse(PLAIN, "train.yaml"), graph, "x")
 
 
-@pytest.mark.parametrize("option", [("--stages",), ("--frontier",), ("--html", "page.html"), ("--measured", ".")])
+@pytest.mark.parametrize("option", [("--stages",), ("--measured", ".")])
 def test_what_is_not_there_in_pynative_mode_is_told(tmp_path: Path, option: tuple[str, ...]) -> None:
     result, _ = asked(tmp_path, PLAIN, "64MB", *option)
     assert result.exit_code == 2

@@ -31,7 +31,7 @@ def plans(order: RankOrder, study: Study) -> tuple[Fold, ...]:
     """How the model of an order can be folded, in the order in which that is tried. Raises CannotFold."""
     layers, config = study.config.model.num_layers, study.config
     if config.dialect is Dialect.PYNATIVE:
-        raise CannotFold(phrase("a run in PyNative mode is not folded"))
+        raise CannotFold(phrase("a run in PyNative mode has no order of execution that a trace could be grown by"))
     if order.plain or layers is None or not layers or stage_map(config, layers).guessed:
         strategy = None  # which layers are equal is only known with swapconf, for a deal that is understood
     else:

@@ -6,7 +6,7 @@ A pipeline has a trace of each stage, and a budget holds on each; its step takes
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -73,6 +73,14 @@ class NativeJudge:
     def launches_blocked(self) -> bool:
         return all(stage.question.launches_blocked for stage in self.stages)
 
+    def under(self, budget_bytes: int) -> NativeJudge:
+        """The same under another budget, whatever a card has left beside what else it holds; what was predicted is
+        known. What a plan may use by what true runs taught holds up to the budget that they were made for."""
+        most = self.most_used_bytes if budget_bytes <= self.limits.usable_bytes else None
+        return replace(
+            self, limits=replace(self.limits, budget_bytes=budget_bytes, room_bytes=None), most_used_bytes=most
+        )
+
     def config(self, plan: NativePlan) -> Config:
         return config_of(plan, self.base)
 
@@ -101,6 +109,10 @@ class NativeJudge:
     def moved_bytes(self, plan: NativePlan) -> int:
         """In a step, of a rank of each stage."""
         return sum(sum(one.moved_bytes.values()) for one in self.predictions(plan))
+
+    def host_bytes(self, plan: NativePlan) -> int:
+        """Of the host that holds most."""
+        return self._host_bytes(self.predictions(plan))
 
     def safe_bytes(self, plan: NativePlan) -> tuple[int, ...]:
         """By stage, a used peak that the true dry run does not exceed."""
@@ -144,13 +156,20 @@ class NativeJudge:
 
     def fits(self, plan: NativePlan) -> bool:
         """Asked in the order of what it takes to know it."""
-        found, most = self.predictions(plan), self.limits.pool_bytes
+        most = self.limits.pool_bytes
         return (
-            _are_within((one.used_peak_bytes for one in found), most)
-            and _are_within((one.used_peak_bytes for one in found), self.most_used_bytes or most)
-            and self._fits_on_host(found)
+            self.could_fit(plan)
+            and self._fits_on_host(self.predictions(plan))
             and _are_within(self.safe_bytes(plan), most)
             and _are_within(self.pool_bytes(plan), most)
+        )
+
+    def could_fit(self, plan: NativePlan) -> bool:
+        """Whether what it uses is not too much. The more is recomputed or swapped the less that is, which bound,
+        fragments and the host are not."""
+        found, most = self.predictions(plan), self.limits.pool_bytes
+        return _are_within((one.used_peak_bytes for one in found), most) and _are_within(
+            (one.used_peak_bytes for one in found), self.most_used_bytes or most
         )
 
     def score(self, config: Config) -> NativeScore:

@@ -2,13 +2,15 @@
 
 Plans are looked for in families, which do not depend on the budget. Each gives more and more of the first layers to a
 mode that holds less: the first ``a`` layers are swapped, the next ones have one mode, the rest another that is faster.
-Where a plan does not fit, those of its family before it are taken not to fit either. So a larger budget never makes a
-slower plan: whatever was found under the smaller one is found under it, too. The first layers of a pipeline are those
-of its first stage; what a stage has no need of is taken back at last.
+Where a plan uses too much, those of its family before it are taken to use too much, too; what the pool loses to
+fragments goes up and down, and the host holds more, so these are asked of one after another. So a larger budget never
+makes a slower plan: whatever was found under the smaller one is found under it, too. The first layers of a pipeline are
+those of its first stage; what a stage has no need of is taken back at last.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
@@ -18,6 +20,7 @@ from swapconf.plan.planned import Verdict
 from swapconf.plan.pynative.judge import NativeJudge
 from swapconf.plan.pynative.menu import mixed, moves, prefetches, recomputes, uniform
 from swapconf.plan.pynative.modes import FULL, KEEP, SWAP, NativeEntry, NativeMode, NativePlan
+from swapconf.plan.pynative.simple import first_layers
 
 _SHARES = 4  # of the layers that are swapped, beside another mode; with an effort of 1
 Family: TypeAlias = tuple[NativePlan, ...]  # each holds less than the one before
@@ -71,24 +74,31 @@ def plan(
     is_interrupted = False
     try:
         for family in families(judge) if tried is None else tried:
-            found = _fastest(judge, family, best)
+            found = fastest(judge, family, best)
             best = found or best
             if best is None:
-                lowest = min(lowest, family[-1], key=judge.needed_bytes)
+                lowest = min(lowest, *_that_could_fit(judge, family), key=judge.needed_bytes)
             progress()
-        best = best and _no_slower_than_simple(judge, best)
+        best = _no_slower_than_simple(judge, best)
     except KeyboardInterrupt:  # what was found until then is not lost
         is_interrupted = True
     if best is not None and len(judge.stages) > 1:
         best = spared(best, [stage.layers for stage in judge.stages], judge.fits)
-    verdict = Verdict.IMPOSSIBLE if best is None else Verdict.FULL if best == full else Verdict.PLANNED
-    return NativePlanned(judge=judge, verdict=verdict, chosen=best or lowest, is_interrupted=is_interrupted)
+    chosen = best or lowest
+    return NativePlanned(judge=judge, verdict=verdict(judge, chosen), chosen=chosen, is_interrupted=is_interrupted)
+
+
+def verdict(judge: NativeJudge, chosen: NativePlan) -> Verdict:
+    """What it comes to that this is the best."""
+    if not judge.fits(chosen):
+        return Verdict.IMPOSSIBLE
+    return Verdict.FULL if chosen == uniform(judge, FULL) else Verdict.PLANNED
 
 
 def families(judge: NativeJudge, effort: float = 1.0) -> list[Family]:
     """Those that end in the fastest plan first. ``effort``: scales how many shares of swapped layers are tried."""
     modes, count, swaps = recomputes(judge), judge.num_layers, [SWAP, *moves(judge)]
-    found: dict[Family, None] = {}
+    found: dict[Family, None] = {tuple(first_layers(judge, FULL)): None}  # though sets of modules may do as well
     for faster, slower in combinations(modes, 2):
         found[_first_layers(judge, 0, slower, faster)] = None
     for prefetch in prefetches(judge):
@@ -104,66 +114,52 @@ def families(judge: NativeJudge, effort: float = 1.0) -> list[Family]:
     return sorted(filter(None, allowed), key=lambda family: judge.cost_us(family[-1]))
 
 
-def fewest(judge: NativeJudge, mode: NativeMode, prefetch: int = 1) -> NativePlan:
-    """As few of the first layers with a mode as it takes, the rest kept; all of them where that is not enough."""
-    family = [_first(judge, number, mode, prefetch) for number in range(judge.num_layers + 1)]
-    return family[-1] if judge.is_out_of_reach else family[_first_that(family, judge.fits)]
-
-
 def spared(chosen: NativePlan, stages: Iterable[Collection[int]], fits: Callable[[NativePlan], bool]) -> NativePlan:
     """A plan that fits, with as many of the first layers of each stage kept as still do. ``stages``: their layers."""
     for layers in stages:
         again = [layer for layer in sorted(layers) if chosen.modes[layer] != KEEP]
         less = [chosen.keeping(again[:number]) for number in range(len(again), -1, -1)]
-        chosen = less[_first_that(less, fits)]
+        chosen = less[bisect_left(less[:-1], True, key=fits)]
     return chosen
 
 
-def _no_slower_than_simple(judge: NativeJudge, best: NativePlan) -> NativePlan:
-    """The best, or the first layers recomputed or swapped, where these fit and are faster: more of them may lose more
-    to fragments, so that the family that they belong to was given up."""
+def _no_slower_than_simple(judge: NativeJudge, best: NativePlan | None) -> NativePlan | None:
+    """The best, or the first layers recomputed or swapped, where these fit and are faster: more of them may use more,
+    so that what would fit was passed over in their family."""
+    if judge.is_out_of_reach:
+        return best
     for mode in (FULL, SWAP):
-        for number in range(judge.num_layers + 1):
-            made = _first(judge, number, mode, 1)
-            if judge.allows(made) and judge.cost_us(made) < judge.cost_us(best) and judge.fits(made):
+        for made in first_layers(judge, mode):
+            if not judge.allows(made):
+                continue
+            if (best is None or judge.cost_us(made) < judge.cost_us(best)) and judge.fits(made):
                 best = made
                 break
     return best
 
 
-def _fastest(judge: NativeJudge, family: Family, best: NativePlan | None) -> NativePlan | None:
+def fastest(judge: NativeJudge, family: Family, best: NativePlan | None) -> NativePlan | None:
     """The fastest of a family that fits and is faster than what is known; None without one."""
 
     def is_slower(made: NativePlan) -> bool:
         return best is not None and judge.cost_us(made) >= judge.cost_us(best)
 
     def is_enough(made: NativePlan) -> bool:
-        return is_slower(made) or judge.fits(made)
+        return is_slower(made) or judge.could_fit(made)
 
     found: NativePlan | None = None
     if not is_enough(family[-1]):
         return found
-    low = _first_that(family, is_enough)
+    low = bisect_left(family[:-1], True, key=is_enough)
     for made in family[low:]:
         if not is_slower(made) and judge.fits(made):
             found = best = made
     return found
 
 
-def _first_that(family: Sequence[NativePlan], holds: Callable[[NativePlan], bool]) -> int:
-    """Where it begins to hold, if it holds from there on; else the last."""
-    low, high = 0, len(family) - 1
-    while low < high:
-        middle = (low + high) // 2
-        if holds(family[middle]):
-            high = middle
-        else:
-            low = middle + 1
-    return low
-
-
-def _first(judge: NativeJudge, number: int, mode: NativeMode, prefetch: int) -> NativePlan:
-    return mixed(judge, [mode] * number + [KEEP] * (judge.num_layers - number), prefetch)
+def _that_could_fit(judge: NativeJudge, family: Family) -> Family:
+    """At least the last one."""
+    return family[bisect_left(family[:-1], True, key=judge.could_fit) :]
 
 
 def _first_layers(
