@@ -1,4 +1,4 @@
-"""`swapconf layout` on a recorded trace, under budgets from what only recompute holds to everything: laws of its answer."""
+"""`swapconf layout` on a recorded trace under budgets from tight to roomy: laws of what it answers."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_a_larger_budget_is_never_slower(config: Path) -> None:
 def test_what_is_found_is_never_slower_than_the_plan_of_the_yamls_own_layout(config: Path, budget: str) -> None:
     own = answer("plan", str(config), "--budget", budget, "--from", str(RECORDED))
     assert own["fits"]
-    assert step_us(layouts(config, budget)) <= own["step_us"]["plan"]
+    assert step_us(layouts(config, budget)) <= own["step_us"]["plan_slower_link"]  # by which both choose
 
 
 def test_more_may_be_varied_and_it_is_never_slower(config: Path) -> None:
