@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from swapconf.dryrun.composing.arranged import arranged
-from swapconf.dryrun.composing.batch import with_batch
+from swapconf.dryrun.composing.batch import Batch, with_batch
 from swapconf.dryrun.composing.offers import Offer, chosen
 from swapconf.dryrun.composing.ordered import ordered
 from swapconf.dryrun.composing.passes import passes
@@ -132,7 +132,11 @@ def _whole(source: Source) -> Whole:
 def _rearranged(found: Whole, source: Source, stage: Stage, count: int) -> Whole:
     """``found``, which has the micro-batches of ``source``, with as many as the stage has, in all and in flight, and as
     many rows in a batch; in the order in which MindSpore would launch it, where the graph that decides it is known."""
-    run = steps(with_batch(found.trace, source.micro_batches, count))
+    here, there = (
+        Batch.of(number, one.settings, one.cluster)
+        for number, one in ((source.micro_batches, source.stage), (count, stage))
+    )
+    run = steps(with_batch(found.trace, here, there))
     taken = passes(run, source.micro_batches)
     if taken.in_flight != source.in_flight:
         raise CannotCompose(
