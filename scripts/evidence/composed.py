@@ -65,6 +65,11 @@ class Kept:
     micro_batches: int
 
     @property
+    def base(self) -> str:
+        """What it is a run of, with which its name begins."""
+        return self.folder.name.partition(".")[0]
+
+    @property
     def layers(self) -> int:
         return sum(self.stage.lengths)
 
@@ -99,7 +104,9 @@ class Row:
 
 def ways(target: Kept, runs: Sequence[Kept]) -> Iterator[tuple[Kept, ...]]:
     """What it could be composed from: each other run of as many layers, each two runs of one layout with fewer."""
-    others = [one for one in runs if one is not target and one.stage.role is target.stage.role]
+    others = [
+        one for one in runs if one is not target and one.base == target.base and one.stage.role is target.stage.role
+    ]
     yield from ((one,) for one in others if one.layers == target.layers)
     for one, two in permutations(others, 2):
         seats = {(item.stage.num_stages, item.micro_batches) for item in (one, two)}
