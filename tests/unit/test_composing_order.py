@@ -11,9 +11,11 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from swapconf.dryrun.composing.arranged import Arranged, arranged, copied_parameter
+from swapconf.dryrun.composing.batch import Batch, with_batch
 from swapconf.dryrun.composing.composed import Composed, Source, composed
 from swapconf.dryrun.composing.keep import keep
 from swapconf.dryrun.composing.ordered import ordered
@@ -161,3 +163,31 @@ def _without_waits(graph: LaunchGraph) -> LaunchGraph:
             for primitive, inputs in zip(graph.primitive, graph.inputs, strict=True)
         ),
     )
+
+
+@pytest.mark.parametrize(
+    ("full_batch", "replicas"),
+    [(True, 4), (None, 4), (False, 1)],  # as without the key
+)
+def test_a_batch_has_the_rows_of_all_that_share_its_data_unless_it_is_cut_for_them(
+    full_batch: bool | None, replicas: int
+) -> None:
+    settings = {} if full_batch is None else {"parallel.full_batch": full_batch}
+    assert Batch.of(6, settings, stage(0, 2, 4, 6, data=4).cluster) == Batch(micro_batches=6, replicas=replicas)
+
+
+def test_a_micro_batch_is_cut_with_the_rows_of_all_that_share_its_data() -> None:
+    """Of a Llama with data parallel 2 and ``full_batch``, 4 micro-batches of 2 rows."""
+    run = packed(TRACES / "in_order/llama_alone_among_replicas")
+    found = with_batch(run, Batch(micro_batches=4, replicas=2), Batch(micro_batches=6, replicas=4))
+    handed = {tensor.shape for task in found.tasks if task.primitive == "GetNext" for tensor in task.output_tensors}
+    cuts = [task for task in found.tasks if "_MicroBatch/StridedSlice" in task.name]
+    assert handed == {(24, 2049)}
+    assert {(task.input_tensors[0].shape, task.output_tensors[0].shape) for task in cuts} == {((24, 2049), (4, 2049))}
+    rows = np.searchsorted(run.blocks.start, [task.outputs[0] for task in cuts])
+    small, large = run.blocks.size_bytes[rows], found.blocks.size_bytes[rows]
+    assert small.tolist() == [16896] * len(cuts)  # 2 x 2049 numbers of 4 bytes, and what the pool adds
+    assert large.tolist() == [33280] * len(cuts)
+    others = np.setdiff1d(np.arange(len(run.blocks.start)), rows)
+    changed = np.flatnonzero(run.blocks.size_bytes[others] != found.blocks.size_bytes[others])
+    assert len(changed) == len({task.outputs for task in found.tasks if task.primitive == "GetNext"})
