@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shutil
 import statistics
 from collections import Counter
@@ -207,8 +208,16 @@ def summary(found: Sequence[Row]) -> Iterator[list[str]]:
             cells = [role.value if role else "all", str(len(mine))]
             for figures in ([one.used for one in mine], [one.fragments for one in mine]):
                 cells += [f"{statistics.median(map(abs, figures)):.4%}", f"{min(figures):+.4%}", f"{max(figures):+.4%}"]
-            asked = [one.asked for one in mine if one.strategy] or [nan]
-            yield [*cells, f"{min(asked):+.4%}", f"{max(asked):+.4%}"]
+            asked = [one.asked for one in mine if one.strategy]
+            yield [*cells, *((f"{min(asked):+.4%}", f"{max(asked):+.4%}") if asked else ("", ""))]
+
+
+def _grouped(refused: Mapping[str, int]) -> Counter[str]:
+    """Without which launch or node it was."""
+    found = Counter[str]()
+    for words, count in refused.items():
+        found[re.sub(r" \(launch [\d,]+\)|(?<= )[\w-]+-op\d+ ", "", words)] += count
+    return found
 
 
 def page(all_: Sequence[Row], seed: int, history: Sequence[str]) -> str:
@@ -231,7 +240,9 @@ def page(all_: Sequence[Row], seed: int, history: Sequence[str]) -> str:
         "micro-batches. Each run is composed from every other run of its role, or two, that allows it."
     )
     lines += (
-        [*table(("refused for", "cases"), [[words, str(count)] for words, count in refused.items()])] if refused else []
+        [*table(("not composed, as", "pairs"), [[words, str(count)] for words, count in _grouped(refused).items()])]
+        if refused
+        else []
     )
     lines += ["## Cases", "", *table(CASE, [case(one) for one in found])]
     return "\n".join([*lines[:-1], *history]) + "\n"
