@@ -108,11 +108,12 @@ class Shape:
 
     @property
     def sources(self) -> tuple[Shape, ...]:
-        """The runs that it is composed of: two and three layers of the same role, four stages, eight micro-batches."""
-        stages = 1 if self.role == "only" else 4
-        stage = {"middle, odd": 1, "middle, even": 2, "last": 3}.get(self.role, 0)
+        """The runs that it is composed of: two and three layers of the same role, with ten micro-batches. In the middle
+        of eight stages, where four and five of them are in flight."""
+        stages = {"only": 1, "first": 4, "last": 4}.get(self.role, 8)
+        stage = {"middle, odd": 3, "middle, even": 4, "last": 3}.get(self.role, 0)
         return tuple(
-            replace(self, stages=stages, stage=stage, layers=layers, micro_batches=8, data=self.base.data[0])
+            replace(self, stages=stages, stage=stage, layers=layers, micro_batches=10, data=self.base.data[0])
             for layers in ((2, 4) if self.role == "only" else (2, 3))
         )
 
@@ -120,16 +121,17 @@ class Shape:
 def shape(rng: Random, base: Base, role: str) -> Shape:
     """A random stage. MindSpore takes eight devices, or a power of two, or a multiple of eight."""
     data = rng.choice(base.data)
-    stages = rng.choice({"first": (2, 4), "last": (2, 4), "only": (1,)}.get(role, (4,)))
+    stages = 1 if role == "only" else rng.choice((4, 8) if role.startswith("middle") else (2, 4, 8))
     if role == "middle, odd" and data * base.model_parallel % 8 == 0 and rng.random() < 0.5:
         stages = 3
+    first = {"middle, odd": 1, "middle, even": 2, "last": stages - 1}.get(role, 0)
     return Shape(
         base=base,
         role=role,
         stages=stages,
-        stage={"middle, odd": 1, "middle, even": 2, "last": stages - 1}.get(role, 0),
-        layers=rng.randint(2, 6) // (2 if role == "only" else 1) * (2 if role == "only" else 1),
-        micro_batches=rng.randint(max(stages, 2), 12),
+        stage=rng.randrange(first, stages - 1, 2) if role.startswith("middle") else first,
+        layers=2 * rng.randint(1, 2) if role == "only" else rng.randint(2, 3),
+        micro_batches=rng.randint(max(stages, 2), stages + 5),
         data=data,
     )
 

@@ -35,7 +35,7 @@ _GLM = {
     "attention_dropout": 0.0,
     "layernorm_epsilon": 1e-5,
 }
-_GROUPED_MOE = {
+GROUPED_MOE = {
     "num_experts_per_tok": 2,
     "moe_grouped_gemm": True,
     "norm_topk_prob": False,
@@ -237,7 +237,7 @@ def _mcore(rng: Random, family: str, layout: _Layout, num_layers: int) -> dict[s
         model |= {"num_key_value_heads": groups, "head_dim": hidden // heads}
     if family == "qwen3_moe":
         model |= {
-            **_GROUPED_MOE,
+            **GROUPED_MOE,
             "model_type": "qwen3_moe",
             "architectures": ["Qwen3MoeForCausalLM"],
             "hidden_act": "silu",

@@ -5,6 +5,7 @@ from __future__ import annotations
 VIEWS = frozenset({"ExpandDims", "Flatten", "Reshape", "Squeeze", "TransposeExtView", "View"})  # write what they read
 RESHAPE = "Reshape"
 COPY = "MoveTo"  # between device and host
+MOVE = "TensorMove"  # on the device: a parameter, or a token that passes wait for, is kept as it is
 NORM = "RmsNorm"
 CAST = "Cast"
 PRODUCT = "Mul"  # of each number of one by that of another

@@ -1,7 +1,6 @@
 """PASSES + another number of micro-batches, in all and in flight -> ARRANGED: the step with those, place by place.
 
-The passes stand in the order of 1F1B. Each is one of the run: the first and the last of the warm-up, of the steady part
-and of the cool-down stay what they are, and those between are repeated, or left out.
+The passes stand in the order of 1F1B. Each is one of the run (`repeated.py`).
 """
 
 from __future__ import annotations
@@ -15,11 +14,13 @@ from functools import cached_property
 import numpy as np
 
 from swapconf.dryrun.composing.passes import NONE, Passes, order, round_of
-from swapconf.dryrun.composing.repeated import repeated
+from swapconf.dryrun.composing.repeated import LAST, repeated
 from swapconf.dryrun.growing.steps import Steps
 from swapconf.trace.columns import Flags, Ints
 from swapconf.trace.trace import without_number
+from swapconf.upstream.primitives import MOVE
 
+_WEIGHT = "Weight"  # the kind of a block
 _CUT = re.compile(r"(?<=/)(\d+)(?=-_MicroBatch/)")  # of the list of cells that cut the batch of a step
 
 
@@ -62,9 +63,13 @@ class Arranged:
     @cached_property
     def round(self) -> Ints:
         """[new places] that of the pass that each is of, NONE in head and tail."""
-        rounds = np.array([round_of(side, number, self.in_flight) for side, number in self.order])
         apart = self.passes.round - self.passes.rounds[self.passes.number]
-        return np.where(self.number >= 0, rounds[self.number] + apart[self.source], NONE)
+        return np.where(self.number >= 0, self.rounds[self.number] + apart[self.source], NONE)
+
+    @cached_property
+    def rounds(self) -> Ints:
+        """[new passes]"""
+        return np.array([round_of(side, number, self.in_flight) for side, number in self.order])
 
     @cached_property
     def is_backward(self) -> Flags:
@@ -88,9 +93,9 @@ class Arranged:
         return np.array(found, dtype=np.int64)
 
 
-def arranged(steps: Steps, passes: Passes, in_flight: int, micro_batches: int) -> Arranged:
-    """Raises CannotCompose where the run has too few passes to repeat."""
-    chosen = repeated(passes.in_flight, passes.micro_batches, in_flight, micro_batches)
+def arranged(steps: Steps, passes: Passes, in_flight: int, micro_batches: int, last_pairs: int = LAST) -> Arranged:
+    """``last_pairs``: see `repeated`. Raises CannotCompose where the run has too few passes to repeat."""
+    chosen = repeated(passes.in_flight, passes.micro_batches, in_flight, micro_batches, last_pairs)
     cuts = _at_once(steps, passes)
     last = {cut_key(kernel.name): place for place, kernel in enumerate(steps.kernels) if cuts[place] != NONE}
     source, number, cut = [], [], []
@@ -135,14 +140,27 @@ def cut_key(name: str) -> str:
 
 
 def place_keys(steps: Steps) -> list[Hashable]:
-    """[places] what makes launches of two passes alike. Events are so before like launches."""
+    """[places] what makes launches of two passes alike. Events are so before like launches; copies of parameters, whose
+    order differs from pass to pass, are of the same one."""
     found: list[Hashable] = []
-    behind, apart = "", 0
-    for kernel, form in reversed([*zip(steps.kernels, steps.forms, strict=True)]):
+    behind: tuple[str, str] = "", ""
+    apart = 0
+    for place, (kernel, form) in reversed([*enumerate(zip(steps.kernels, steps.forms, strict=True))]):
         if kernel.is_event:
             apart += 1
-            found.append((behind, apart, form))
         else:
-            behind, apart = without_number(cut_key(kernel.name)), 0
-            found.append((behind, apart, form))
+            behind, apart = (without_number(cut_key(kernel.name)), copied_parameter(steps, place)), 0
+        found.append((behind, apart, form))
     return found[::-1]
+
+
+def copied_parameter(steps: Steps, place: int) -> str:
+    """Of a launch that copies a parameter, which one; "" of any other."""
+    task = int(steps.task_at[place])
+    if steps.kernels[place].primitive != MOVE or task < 0:
+        return ""
+    blocks = steps.trace.blocks
+    for row in np.searchsorted(blocks.start, np.array(steps.trace.tasks[task].inputs, dtype=np.int64)).tolist():
+        if blocks.is_persistent[row] and blocks.kinds[blocks.kind[row]] == _WEIGHT:
+            return str(blocks.nodes[blocks.node[row]])
+    return ""

@@ -1,7 +1,7 @@
 """STAGE of a layout + SOURCES -> COMPOSED: its trace from those of other layouts, or the reason why it has to be run.
 
-Micro-batches first: each source gets as many as the stage has, in all and in flight. Then layers: of two sources with
-different numbers of them as many as the stage has are grown. At last the blocks are laid out as MindSpore's pool would.
+Layers first: of two sources with different numbers of them as many as the stage has are grown. Then micro-batches: as
+many as the stage has, in all and in flight. At last the blocks are laid out as MindSpore's pool would.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from swapconf.dryrun.composing.arranged import arranged
-from swapconf.dryrun.composing.batch import with_batch
+from swapconf.dryrun.composing.batch import Batch, with_batch
 from swapconf.dryrun.composing.offers import Offer, chosen
+from swapconf.dryrun.composing.ordered import ordered
 from swapconf.dryrun.composing.passes import passes
 from swapconf.dryrun.composing.peers import Seat, moved
 from swapconf.dryrun.composing.rearranged import rearranged
@@ -19,12 +20,12 @@ from swapconf.dryrun.composing.reason import CannotCompose
 from swapconf.dryrun.composing.stage import Stage
 from swapconf.dryrun.fold.part_words import AND
 from swapconf.dryrun.growing.grown import grown
-from swapconf.dryrun.growing.layers import Numbering
+from swapconf.dryrun.growing.layers import Numbering, layer_in, with_layer
 from swapconf.dryrun.growing.reason import CannotGrow
-from swapconf.dryrun.growing.settled import settled
 from swapconf.dryrun.growing.steps import steps
-from swapconf.dryrun.growing.whole import Run, placed, whole
+from swapconf.dryrun.growing.whole import Run, Whole, placed, with_graph
 from swapconf.dryrun.rank_order import cluster_of
+from swapconf.trace.launch_graph import LaunchGraph
 from swapconf.trace.lifetimes import UNTOLD, PoolRecord
 from swapconf.trace.trace import Trace
 from swapconf.words.phrases import joined, phrase
@@ -48,10 +49,12 @@ class Source(Offer):
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Composed:
     """What a dry run of a stage would leave behind. ``sources``: those that it is made of, one or two.
-    ``micro_batches``: in its step."""
+    ``micro_batches``: in its step. ``graph``: on which MindSpore would decide the order of its launches, None where
+    the sources have none."""
 
     stage: Stage
     trace: Trace
+    graph: LaunchGraph | None = None
     sources: tuple[Source, ...]
     micro_batches: int
 
@@ -85,28 +88,36 @@ def composed(stage: Stage, sources: Sequence[Source], micro_batches: int | None 
 
 
 def _of_one(stage: Stage, source: Source, count: int) -> Composed:
-    found = _rearranged(source, stage, count)
+    found = _rearranged(_whole(source), source, stage, count)
     first = stage.rows[0].first
     if source.stage.rows[0].first != first:
         found = _numbered(found, source, first)
-    return _in_place(placed(found, _run(source)), (source,), stage, count)
+    found = replace(found, trace=placed(found.trace, _run(source)))
+    return _in_place(found, (source,), stage, count)
 
 
 def _of_two(stage: Stage, small: Source, big: Source, count: int) -> Composed:
     wanted = stage.lengths
     row = next(number for number, (one, two) in enumerate(zip(small.lengths, big.lengths, strict=True)) if one != two)
-    one, two = (_part(source, row, wanted, stage, count) for source in (small, big))
-    found = whole(one, two, range(sum(wanted)), wanted[row])
+    one, two = (_part(source, row, wanted, big) for source in (small, big))
+    found = with_graph(one, two, range(sum(wanted)), wanted[row])
+    if found.graph is None and None not in (one.graph, two.graph):
+        raise CannotCompose(found.why)
+    found = _rearranged(found, big, stage, count)
     first = stage.rows[0].first
-    named = grown(steps(found), (), _numbering([first + index for index in range(sum(wanted))]), 0, {})
-    return _in_place(placed(named, _run(big)), (small, big), stage, count)
+    named = _renamed(found, [first + index for index in range(sum(wanted))])
+    return _in_place(replace(named, trace=placed(named.trace, _run(big))), (small, big), stage, count)
 
 
-def _part(source: Source, row: int, wanted: Sequence[int], stage: Stage, count: int) -> Run:
-    """A source with the micro-batches of the stage, of whose rows one is to grow."""
-    found = _numbered(_rearranged(source, stage, count), source, 0)
+def _part(source: Source, row: int, wanted: Sequence[int], like: Source) -> Run:
+    """A source, of whose rows one is to grow, with the micro-batches of the other one."""
+    found = _whole(source)
+    if (source.in_flight, source.micro_batches) != (like.in_flight, like.micro_batches):
+        found = _rearranged(found, source, like.stage, like.micro_batches)
+    found = _numbered(found, source, 0)
     return Run(
-        trace=placed(found, _run(source)),
+        trace=placed(found.trace, _run(source)),
+        graph=found.graph,
         kept=_kept(source, row, wanted),
         first=sum(wanted[:row]),
         size=source.stage.rows[row].length,
@@ -114,11 +125,19 @@ def _part(source: Source, row: int, wanted: Sequence[int], stage: Stage, count: 
     )
 
 
-def _rearranged(source: Source, stage: Stage, count: int) -> Trace:
-    """With as many micro-batches as the stage has, in all and in flight, and as many rows in a batch."""
-    trace = with_batch(settled(source.trace), source.micro_batches, count)
-    found = steps(trace)
-    taken = passes(found, source.micro_batches)
+def _whole(source: Source) -> Whole:
+    return Whole(trace=source.trace, graph=source.trace.launch_graph)
+
+
+def _rearranged(found: Whole, source: Source, stage: Stage, count: int) -> Whole:
+    """``found``, which has the micro-batches of ``source``, with as many as the stage has, in all and in flight, and as
+    many rows in a batch; in the order in which MindSpore would launch it, where the graph that decides it is known."""
+    here, there = (
+        Batch.of(number, one.settings, one.cluster)
+        for number, one in ((source.micro_batches, source.stage), (count, stage))
+    )
+    run = steps(with_batch(found.trace, here, there))
+    taken = passes(run, source.micro_batches)
     if taken.in_flight != source.in_flight:
         raise CannotCompose(
             phrase(
@@ -127,20 +146,41 @@ def _rearranged(source: Source, stage: Stage, count: int) -> Trace:
                 expected=source.in_flight,
             )
         )
-    return rearranged(arranged(found, taken, stage.in_flight(count), count))
+    made = arranged(run, taken, stage.in_flight(count), count, stage.role.last_pairs)
+    if found.graph is None:
+        if stage.role.is_middle:  # up to 2 % of the pool hang on the order
+            raise CannotCompose(phrase("the graph that decides the order of its launches was not kept with the run"))
+        return Whole(trace=rearranged(made))
+    as_launched = ordered(made, found.graph)
+    trace = rearranged(as_launched.made)
+    return Whole(trace=trace, graph=as_launched.named(trace.step))
 
 
 def _numbering(whole_: Sequence[int]) -> Numbering:
     return Numbering(whole=whole_, first=0, size=0, stride=1)
 
 
-def _numbered(trace: Trace, source: Source, start: int) -> Trace:
+def _numbered(found: Whole, source: Source, start: int) -> Whole:
     """With the layers of the stage counted from ``start``."""
     rows = source.stage.rows
     first, count = rows[0].first, sum(row.length for row in rows)
     total = source.stage.study.config.model.num_layers or 0
     layers = [start + index - first if first <= index < first + count else _ELSEWHERE + index for index in range(total)]
-    return grown(steps(trace), (), _numbering(layers), 0, {})
+    return _renamed(found, layers)
+
+
+def _renamed(found: Whole, layers: Sequence[int]) -> Whole:
+    """``layers``: by layer its new number."""
+    trace, graph = grown(steps(found.trace), (), _numbering(layers), 0, {}), found.graph
+    if graph is not None:
+        names = {old.name: new.name for old, new in zip(found.trace.step, trace.step, strict=True) if not old.is_event}
+        graph = replace(graph, name=tuple(names.get(name) or _with_layer(name, layers) for name in graph.name))
+    return Whole(trace=trace, graph=graph, why=found.why)
+
+
+def _with_layer(name: str, layers: Sequence[int]) -> str:
+    layer = layer_in(name)
+    return name if layer < 0 else with_layer(name, layers[layer])
 
 
 def _kept(source: Source, row: int, wanted: Sequence[int]) -> list[int]:
@@ -158,12 +198,13 @@ def _run(source: Source) -> Run:
     return Run(trace=source.trace, kept=(), first=0, size=0, pool=source.pool)
 
 
-def _in_place(trace: Trace, sources: tuple[Source, ...], stage: Stage, count: int) -> Composed:
+def _in_place(found: Whole, sources: tuple[Source, ...], stage: Stage, count: int) -> Composed:
     """As the first rank of its stage."""
     here, there = (Seat(cluster=cluster_of(one.study.document), stage=one.number) for one in (sources[-1].stage, stage))
     return Composed(
         stage=stage,
-        trace=replace(moved(trace, here, there), folder="", rank=stage.rank),
+        trace=replace(moved(found.trace, here, there), folder="", rank=stage.rank),
+        graph=found.graph,
         sources=sources,
         micro_batches=count,
     )

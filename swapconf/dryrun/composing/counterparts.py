@@ -16,7 +16,7 @@ from swapconf.dryrun.composing.passes import NONE
 from swapconf.dryrun.composing.reason import CannotCompose
 from swapconf.words.phrases import phrase
 
-_NEAR = 1  # rounds apart, within which it is not the forward pass of the same micro-batch
+NEAR = 1  # rounds apart, within which it is not the forward pass of the same micro-batch
 _Launch: TypeAlias = tuple[bool, Hashable, int]  # in a round: whether backward, its key, how many such are before
 
 
@@ -28,7 +28,7 @@ class Counterparts:
         self._number, self._round = made.passes.number.tolist(), made.passes.round.tolist()
         self._new_round, self._new_number = made.round.tolist(), made.number.tolist()
         self._source = made.source.tolist()
-        self._keys = place_keys(made.steps)
+        self.keys = place_keys(made.steps)
         self._launch, self._old = self._index([*range(len(self._number))], self._round)
         _, self._new = self._index(self._source, self._new_round)
         self._where: dict[tuple[int, int], int] = {}
@@ -47,7 +47,7 @@ class Counterparts:
         before: defaultdict[Hashable, int] = defaultdict(int)
         launches, where = [], {}
         for place, (row, at) in enumerate(zip(source, rounds, strict=True)):
-            side, key = sides[row], self._keys[row]
+            side, key = sides[row], self.keys[row]
             launch = side, key, before[at, side, key]
             before[at, side, key] += 1
             launches.append(launch)
@@ -72,7 +72,7 @@ class Counterparts:
             return self._where[self._new_number[new], place]
         if there == NONE or here == NONE or is_shared:
             return self.natural(place)
-        return self._in_round(place, self._new_round[new] - self._moved(here - there))
+        return self._in_round(place, self._new_round[new] - self.moved(here - there))
 
     def natural(self, place: int) -> int:
         """Where it is as it was; where its pass is left out, as far from the end as before. Raises CannotCompose."""
@@ -81,14 +81,15 @@ class Counterparts:
         made = self.made
         return self._in_round(place, int(made.round.max() - made.passes.round.max()) + self._round[place])
 
-    def _moved(self, rounds: int) -> int:
+    def moved(self, rounds: int) -> int:
+        """How many rounds apart it is in the new step, by how many it is in the run."""
         more = self.made.in_flight - self.made.passes.in_flight
-        return rounds if abs(rounds) <= _NEAR else rounds + more if rounds > 0 else rounds - more
+        return rounds if abs(rounds) <= NEAR else rounds + more if rounds > 0 else rounds - more
 
     def _cut(self, new: int, place: int, cut: int) -> int:
         here, key = self._round[self._source[new]], cut_key(self.made.steps.kernels[place].name)
         own = int(self.made.cut[new])
-        at = own if own != NONE else cut if here == NONE else self._new_round[new] - self._moved(here - cut)
+        at = own if own != NONE else cut if here == NONE else self._new_round[new] - self.moved(here - cut)
         if (key, at) not in self._cuts:
             raise CannotCompose(phrase("the micro-batch {number} is not cut out of the batch", number=at))
         return self._cuts[key, at]

@@ -15,6 +15,7 @@ from swapconf.dryrun.composing.offers import Offer
 from swapconf.dryrun.composing.reason import CannotCompose
 from swapconf.dryrun.composing.stage import Stage
 from swapconf.dryrun.effect.effect import observed
+from swapconf.dryrun.fold.beside_trace import write_graph
 from swapconf.dryrun.outcome import RankOutcome, RankReport
 from swapconf.dryrun.rank_order import RankOrder
 from swapconf.dryrun.verdict import Peaks, verdict
@@ -74,6 +75,8 @@ def keep(found: Composed, folder: Path) -> RankReport:
     order = RankOrder(document=study.document, rank=stage.rank, keep=folder)
     place = kept(folder, order)
     grown_trace_writer.write(trace, place)
+    if found.graph is not None:
+        write_graph(found.graph, place)
     log = WorkerLog(usable_bytes=found.sources[-1].pool.limit_bytes)
     blank = RankReport(
         file=study.document.file,

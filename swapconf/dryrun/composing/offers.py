@@ -54,7 +54,7 @@ def chosen(stage: Stage, offers: Sequence[AnOffer], count: int) -> tuple[AnOffer
     for offer in [offer for offer in offers if offer.stage.role is stage.role] or offers:
         try:
             check_alike(offer.stage, stage)
-            repeated(offer.in_flight, offer.micro_batches, stage.in_flight(count), count)
+            repeated(offer.in_flight, offer.micro_batches, stage.in_flight(count), count, stage.role.last_pairs)
             alike.append(offer)
         except CannotCompose as reason:
             why = reason

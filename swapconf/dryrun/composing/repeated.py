@@ -1,7 +1,9 @@
 """MICRO-BATCHES of a run + those of a step -> REPEATED: which passes of the run stand for those of the step.
 
 The first and the last pass of the warm-up, of the steady part and of the cool-down stay what they are, and those
-between are repeated, or left out.
+between are repeated, or left out. Of a stage in the middle the last three pairs of the steady part stay: no message is
+waited for behind the last forward pass, so that MindSpore's queue takes those before it at another turn (measured with
+2.9.0: what the stage before sends is received 11 launches earlier, and copies of small weights change places).
 """
 
 from __future__ import annotations
@@ -9,9 +11,15 @@ from __future__ import annotations
 from swapconf.dryrun.composing.reason import CannotCompose
 from swapconf.words.phrases import phrase
 
+LAST, LAST_IN_THE_MIDDLE = 1, 3  # pairs of the steady part that show its end
+_FIRST = 2  # pairs of the steady part until gradients are added to a sum, and not to the first gradients
 
-def repeated(in_flight: int, micro_batches: int, new_in_flight: int, new_micro_batches: int) -> list[int]:
-    """[passes of the step] which of those of the run each is. Raises CannotCompose where the run has too few."""
+
+def repeated(
+    in_flight: int, micro_batches: int, new_in_flight: int, new_micro_batches: int, last_pairs: int = LAST
+) -> list[int]:
+    """[passes of the step] which of those of the run each is. ``last_pairs``: how many pairs of the steady part stay at
+    its end. Raises CannotCompose where the run has too few."""
     given = in_flight - 1, micro_batches - in_flight + 1
     wanted = new_in_flight - 1, new_micro_batches - new_in_flight + 1
     if min(wanted[0], wanted[1] - 1) < 0:
@@ -21,7 +29,7 @@ def repeated(in_flight: int, micro_batches: int, new_in_flight: int, new_micro_b
             phrase("one keeps a micro-batch in flight while it takes the next one, and the other does not")
         )
     warm = _front(given[0], wanted[0])
-    steady = _both_ends(given[1], wanted[1], first_is_alike=given[0] > 0)
+    steady = _both_ends(given[1], wanted[1], last_pairs, first_is_alike=given[0] > 0)
     cool = [given[0] - 1 - one for one in reversed(_front(given[0], wanted[0]))]
     pairs = [given[0] + one + number for one in steady for number in (one, one + 1)]
     return [*warm, *pairs, *(given[0] + 2 * given[1] + one for one in cool)]
@@ -39,12 +47,13 @@ def _front(given: int, wanted: int) -> list[int]:
     return [*range(middle), *[middle] * (wanted - given), *range(middle, given)]
 
 
-def _both_ends(given: int, wanted: int, *, first_is_alike: bool) -> list[int]:
-    """The same where the last is unlike the others, too, and is kept before the first. Raises CannotCompose."""
+def _both_ends(given: int, wanted: int, last_pairs: int, *, first_is_alike: bool) -> list[int]:
+    """The same where the last ones are unlike the others, too; the very last is kept before the first. Raises
+    CannotCompose."""
     if wanted <= given:
-        front = -(-wanted // 2) if wanted > 1 else 0
+        front = max(wanted // 2, min(wanted - 1, _FIRST))
         return [*range(front), *range(given - wanted + front, given)]
-    if given < 3 - first_is_alike:
+    middle = min((given - first_is_alike) // 2, given - last_pairs - 1)
+    if middle < 1 - first_is_alike:
         raise CannotCompose(phrase("the run has too few micro-batches to show what each further one repeats"))
-    middle = (given - first_is_alike) // 2
     return [*range(middle), *[middle] * (wanted - given), *range(middle, given)]

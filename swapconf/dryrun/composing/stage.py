@@ -17,6 +17,7 @@ from typing import Any
 from swapconf.config.cluster import Cluster
 from swapconf.decide.strategy import LayerStrategy
 from swapconf.dryrun.composing.reason import CannotCompose
+from swapconf.dryrun.composing.repeated import LAST, LAST_IN_THE_MIDDLE
 from swapconf.dryrun.fold.folding import LayerRow, equal, rows_of
 from swapconf.dryrun.fold.micro_batches import micro_batches
 from swapconf.dryrun.rank_order import cluster_of
@@ -51,6 +52,15 @@ class Role(Enum):
     MIDDLE_ODD = mark("a middle stage with an odd number")
     LAST_EVEN = mark("the last stage, with an even number")
     LAST_ODD = mark("the last stage, with an odd number")
+
+    @property
+    def is_middle(self) -> bool:
+        return self in (Role.MIDDLE_EVEN, Role.MIDDLE_ODD)
+
+    @property
+    def last_pairs(self) -> int:
+        """How many pairs of passes show the end of the steady part, see `repeated`."""
+        return LAST_IN_THE_MIDDLE if self.is_middle else LAST
 
 
 @dataclass(frozen=True, kw_only=True)

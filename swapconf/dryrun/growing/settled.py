@@ -17,8 +17,8 @@ from swapconf.memory.addresses import used_bytes
 from swapconf.trace.blocks import offsets, ranges
 from swapconf.trace.lifetimes import NEVER
 from swapconf.trace.trace import Kernel, Task, Trace
+from swapconf.upstream.primitives import MOVE
 
-_MOVE = "TensorMove"
 _BEHIND = 1 << 30  # what belongs to no layer
 
 
@@ -49,7 +49,7 @@ def _sorted(trace: Trace, key: Callable[[Task], tuple[int, str]]) -> Trace:
     kernels, all_tasks = list(trace.kernels), list(trace.tasks)
     events: dict[int, int] = {}
     ends: dict[int, int] = {}
-    launches_of = groupby(zip(rows, tasks, strict=True), key=lambda item: trace.kernels[item[0]].primitive == _MOVE)
+    launches_of = groupby(zip(rows, tasks, strict=True), key=lambda item: trace.kernels[item[0]].primitive == MOVE)
     for is_move, run in launches_of:
         for part in _unbroken([*run]) if is_move else ():
             places, launches = [row for row, _ in part], [item for _, item in part]
