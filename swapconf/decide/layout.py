@@ -22,6 +22,7 @@ MICRO_BATCHES = "parallel_config.micro_batch_num"
 HEADS, KV_HEADS = ("num_heads", "num_attention_heads", "n_head"), ("n_kv_heads", "num_key_value_heads")
 ALGORITHM = "parallel_config.context_parallel_algo"
 ULYSSES_DEGREE = "parallel_config.ulysses_degree_in_cp"
+EXPERT_LAYER = "moe"  # the template of a layer with experts
 _SEMI, _AUTO = (1, "SEMI_AUTO_PARALLEL", None), (2, "AUTO_PARALLEL")  # mindformers' tools/utils.py; None: not given
 _COLOSSAL, _ULYSSES, _HYBRID = "colossalai_cp", "ulysses_cp", "hybrid_cp"
 

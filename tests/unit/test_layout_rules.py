@@ -109,6 +109,15 @@ WRONG = [
         "error",
         RANKS + "expert_parallel",
     ),
+    (tensors(2), {**EXPERTS, "num_experts": 8}, {}, "sequence-parallel", "error", RANKS + "model_parallel"),
+    (
+        tensors(2, use_seq_parallel=False),
+        {**EXPERTS, "num_experts": 8},
+        {},
+        "sequence-parallel",
+        "error",
+        RANKS + "use_seq_parallel",
+    ),
     ({"context_parallel_algo": "hybrid_cp"}, DENSE, {}, "context-parallel", "error", RANKS + "context_parallel_algo"),
     (
         {"context_parallel": 2, "context_parallel_algo": "hybird_cp"},
@@ -171,7 +180,8 @@ def test_one_wrong_number_is_told_once_at_its_key(
         ({"data_parallel": 4}, DENSE, {**CUT, "full_batch": True}),
         ({"data_parallel": 4}, DENSE, {"dataset_strategy": [[2, 1]]}),
         ({"data_parallel": 2}, DENSE, {**CUT, "parallel_mode": 2}),
-        ({"expert_parallel": 4, "data_parallel": 2, "model_parallel": 2}, {**EXPERTS, "num_experts": 8}, {}),
+        (tensors(2, use_seq_parallel=True, expert_parallel=4, data_parallel=2), {**EXPERTS, "num_experts": 8}, {}),
+        (tensors(2), {**LATENT, "first_k_dense_replace": 4}, {}),
         ({"context_parallel": 2, "context_parallel_algo": "hybrid_cp", "ulysses_degree_in_cp": 2}, LLAMA, {}),
         ({"pipeline_stage": 4, "micro_batch_num": 4}, DENSE, {}),
         ({"pipeline_stage": 4}, DENSE, {}),
@@ -241,6 +251,11 @@ def test_a_vocabulary_comes_with_its_padded_size() -> None:
         (
             told(tensors(2, use_seq_parallel=True), {**DENSE, "seq_length": 1023}),
             "operator AddExt extract configured layout failed",
+        ),
+        (
+            told(tensors(2), {**EXPERTS, "num_experts": 8}),
+            "During training, performance may degrade if MoE and tensor parallelismare enabled without also enabling "
+            "sequence parallelism.",
         ),
         (told({}, DENSE, CUT), "data_parallel 1 should be equal to dataset_strategy[0][0] 2."),
         (told({"expert_parallel": 2}, DENSE), "num_moe_experts must be non None to use expert-parallel."),

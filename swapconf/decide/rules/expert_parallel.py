@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from swapconf.decide.layout import layout_of_mcore, size
+from swapconf.decide.layout import EXPERT_LAYER, layout_of_mcore, size
 from swapconf.decide.rules.case import Case, finding
 from swapconf.models import catalog
 from swapconf.upstream.conditional import EXPERTS
@@ -20,7 +20,6 @@ from swapconf.words.phrases import phrase
 
 RULE = "expert-parallel"
 _COUNT = ("num_experts", "n_routed_experts", "expert_num", "num_moe_experts")
-_MOE = "moe"  # the template
 
 
 def check(case: Case) -> Iterator[Finding]:
@@ -41,7 +40,7 @@ def check(case: Case) -> Iterator[Finding]:
             phrase("remove it or write 1"),
             stops_with="num_moe_experts must be non None",
         )
-    elif not any(layer.template.name == _MOE for layer in network.layers):
+    elif not any(layer.template.name == EXPERT_LAYER for layer in network.layers):
         return
     elif experts is not None and experts.value % parts:
         yield finding(

@@ -1,9 +1,11 @@
 r"""sequence-parallel: ``use_seq_parallel`` of an mcore model without the ranks for it, or with a sequence that is no
-multiple of them.
+multiple of them, or missing where experts need it.
 
 mindformers 1.7.0 to 1.9.0 stops without ``model_parallel`` (parallel_core/model_parallel_config.py:144). It does not
 look at the length; MindSpore stops while it compiles, in words that name neither ("AddExt extract configured layout
-failed"; measured at level 0 with 2.9.0). Legacy models train without ``model_parallel``; nothing is said of them.
+failed"; measured at level 0 with 2.9.0). Layers with experts stop with ``model_parallel`` and without it
+(training_graph/transformer/moe/moe_layer.py:143, from 1.6.0 to 2.1.0). Legacy models train without ``model_parallel``;
+nothing is said of them.
 
 Fails: ``use_seq_parallel: True`` with ``model_parallel: 1``. Passes: ``model_parallel: 2``, ``seq_length: 4096``.
 """
@@ -12,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from swapconf.decide.layout import heads_fit, layout_of_mcore, size
+from swapconf.decide.layout import EXPERT_LAYER, Layout, heads_fit, layout_of_mcore, size
 from swapconf.decide.rules.case import Case, finding
 from swapconf.words.findings import Finding, Severity
 from swapconf.words.phrases import phrase
@@ -23,7 +25,10 @@ _ASKED = ("parallel_config.use_seq_parallel", "parallel_config.sequence_parallel
 
 def check(case: Case) -> Iterator[Finding]:
     config, layout = case.config, layout_of_mcore(case)
-    if layout is None or not config.pipeline.sequence_parallel:
+    if layout is None:
+        return
+    if not config.pipeline.sequence_parallel:
+        yield from _of_experts(case, layout)
         return
     length = size(config, "seq_length")
     if layout.tensors == 1:
@@ -53,4 +58,18 @@ def check(case: Case) -> Iterator[Finding]:
                 more=fitting + layout.tensors,
             ),
             stops_with="extract configured layout failed",
+        )
+
+
+def _of_experts(case: Case, layout: Layout) -> Iterator[Finding]:
+    layers = case.network.layers if case.network is not None else ()
+    has_experts = any(layer.template.name == EXPERT_LAYER for layer in layers)
+    if layout.tensors > 1 and has_experts and heads_fit(case.config, layout):
+        yield finding(
+            RULE,
+            Severity.ERROR,
+            case.config.origin(*_ASKED, "parallel_config.model_parallel"),
+            phrase("experts need `use_seq_parallel: True` with `model_parallel` 2 or more: mindformers stops without"),
+            phrase("write `use_seq_parallel: True`, or `model_parallel: 1`"),
+            stops_with="without also enabling sequence parallelism",
         )
