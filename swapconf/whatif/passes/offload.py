@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from swapconf.models.cells import MLP_NORM
 from swapconf.trace.launch_graph import COMMUNICATION, DEPEND, ITEM
 from swapconf.whatif.lift.func_graphs import CNode, Constant, EarlyFuncGraph, EarlyGraph, Value, sorted_from
 
@@ -127,4 +128,4 @@ def _users(module: EarlyGraph) -> dict[CNode, list[tuple[CNode, int]]]:
 
 
 def _is_norm_of_network(user: Value) -> bool:
-    return isinstance(user, CNode) and user.primitive == _NORM and "pre_mlp_layernorm" in user.scope
+    return isinstance(user, CNode) and user.primitive == _NORM and MLP_NORM in user.scope
