@@ -21,7 +21,7 @@ from typing import Any
 
 from evidence_page import paragraph
 from pynative_layouts import shared
-from pynative_plans import AMPLE, FRONTIER, PAGE, Planner, entry_told, environment, fullest, write
+from pynative_plans import AMPLE, FRONTIER, PAGE, Confirmed, Planner, entry_told, environment, fullest, write
 from pynative_strategies import MODELS, shape
 
 EACH = 2  # points of a frontier
@@ -43,34 +43,11 @@ dry-run, and planned for once more with `--confirm`.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Point:
-    """Of a frontier of ``points``. ``is_same``: the plan for its memory is its own. Bytes, of the stage that holds
-    most. ``rounds``, ``fits``: of the confirmed plan."""
+class Point(Confirmed):
+    """Of a frontier of ``points``. ``is_same``: the plan for its memory is its own."""
 
-    shape: str
     points: int
-    budget: int
-    entries: tuple[str, ...]
     is_same: bool
-    predicted: int
-    at_most: int
-    predicted_mapped: int
-    used: int
-    mapped: int
-    rounds: int
-    fits: bool
-
-    @property
-    def off(self) -> float:
-        return self.predicted / self.used - 1
-
-    @property
-    def spare(self) -> float:
-        return self.at_most / self.used - 1
-
-    @property
-    def mapped_off(self) -> float:
-        return self.predicted_mapped / self.mapped - 1
 
     def cells(self) -> str:
         cells = [self.shape, str(self.points), f"{self.budget:,}", "<br>".join(self.entries), _yes_no(self.is_same)]

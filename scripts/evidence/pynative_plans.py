@@ -74,9 +74,9 @@ that fits, by the same times.
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Row:
-    """One budget. Bytes; ``at_most``: of the used peak; 0 where nothing was run because nothing fits. ``slower``: how
-    much longer a step is than with the best simple strategy that fits, by the same times; below zero: shorter."""
+class Confirmed:
+    """A plan under a budget and its true run. Bytes, of the stage that holds most; ``at_most``: of the used peak; 0
+    where nothing was run because nothing fits. ``rounds``, ``fits``: of the confirmed plan."""
 
     shape: str
     budget: int
@@ -88,7 +88,6 @@ class Row:
     mapped: int
     rounds: int
     fits: bool
-    slower: float
 
     @property
     def off(self) -> float:
@@ -101,6 +100,14 @@ class Row:
     @property
     def mapped_off(self) -> float:
         return self.predicted_mapped / self.mapped - 1
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Row(Confirmed):
+    """``slower``: how much longer a step is than with the best simple strategy that fits, by the same times; below
+    zero: shorter."""
+
+    slower: float
 
     def cells(self) -> str:
         plan = "<br>".join(self.entries) or "nothing"

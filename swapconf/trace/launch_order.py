@@ -20,9 +20,10 @@ unless some parameter is written in between.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import TypeVar
 
 from swapconf.trace.contracted import contracted
 from swapconf.trace.launch_graph import ITEM, NO_NODE, SAME_VALUE, TUPLE, LaunchGraph
@@ -31,6 +32,7 @@ from swapconf.upstream.primitives import CAST
 
 _WRITES = "Assign"  # or AssignAdd
 _NEVER = 1 << 60
+AnyNode = TypeVar("AnyNode", bound=Hashable)
 
 
 class GraphCycle(ValueError):
@@ -87,10 +89,10 @@ def inputs_first(inputs: Sequence[Sequence[int]]) -> list[int]:
     return order
 
 
-def postorder(end: int, inputs: Callable[[int], Iterable[int]]) -> list[int]:
+def postorder(end: AnyNode, inputs: Callable[[AnyNode], Iterable[AnyNode]]) -> list[AnyNode]:
     """What a node needs and itself, each behind its inputs, the first one first: as MindSpore sorts (`TopoSort`) and
     prints nodes. Of nodes in a circle each comes once."""
-    order, seen, stack = [], {end}, [(end, iter(inputs(end)))]
+    order, seen, stack = list[AnyNode](), {end}, [(end, iter(inputs(end)))]
     while stack:
         node, left = stack[-1]
         following = next((given for given in left if given not in seen), None)

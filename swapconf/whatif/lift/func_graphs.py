@@ -15,6 +15,7 @@ from enum import Enum
 from typing import TypeAlias
 
 from swapconf.trace.launch_graph import DEPEND, ITEM, RETURN, STATE, TUPLE
+from swapconf.trace.launch_order import postorder
 
 CALL, PARTIAL = "call", "Partial"
 K_GRAPH, GRADIENTS = "recompute_k_graph", "recompute_grad_graph"  # flags of func graphs
@@ -254,17 +255,7 @@ def met(module: EarlyGraph | None, ends: Iterable[CNode]) -> list[CNode]:
 def sorted_from(end: CNode, *, first_first: bool = True, module: EarlyGraph | None = None) -> list[CNode]:
     """`TopoSort`: each node behind its inputs; with ``module`` through calls, too. ``first_first``: in which order
     inputs are followed."""
-    order, seen, stack = list[CNode](), {end}, [(end, _followed(end, first_first, module))]
-    while stack:
-        node, left = stack[-1]
-        following = next((given for given in left if given not in seen), None)
-        if following is None:
-            order.append(node)
-            stack.pop()
-        else:
-            seen.add(following)
-            stack.append((following, _followed(following, first_first, module)))
-    return order
+    return postorder(end, lambda node: _followed(node, first_first, module))
 
 
 def _followed(node: CNode, first_first: bool, module: EarlyGraph | None) -> Iterator[CNode]:
