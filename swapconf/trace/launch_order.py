@@ -164,8 +164,7 @@ def _hold_back(
     """Adds to ``readers`` and ``waiting`` that kernels which wait for nothing wait for one nearer to the start; those
     that are left."""
     is_kernel = graph.is_kernel.tolist()
-    free: list[int] = []
-    kernels, others = deque[int](), deque([graph.end])
+    free, kernels, others = list[int](), deque[int](), deque([graph.end])
     while kernels or others:
         node = (others or kernels).popleft()
         if not needs[node]:
