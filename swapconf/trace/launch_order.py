@@ -20,10 +20,9 @@ unless some parameter is written in between.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import TypeVar
 
 from swapconf.trace.contracted import contracted
 from swapconf.trace.launch_graph import ITEM, NO_NODE, SAME_VALUE, TUPLE, LaunchGraph
@@ -32,7 +31,6 @@ from swapconf.upstream.primitives import CAST
 
 _WRITES = "Assign"  # or AssignAdd
 _NEVER = 1 << 60
-AnyNode = TypeVar("AnyNode", bound=Hashable)
 
 
 class GraphCycle(ValueError):
@@ -86,22 +84,6 @@ def inputs_first(inputs: Sequence[Sequence[int]]) -> list[int]:
                 order.append(reader)
     if len(order) < len(inputs):
         raise GraphCycle("nodes of the graph read from each other in a circle")
-    return order
-
-
-def postorder(end: AnyNode, inputs: Callable[[AnyNode], Iterable[AnyNode]]) -> list[AnyNode]:
-    """What a node needs and itself, each behind its inputs, the first one first: as MindSpore sorts (`TopoSort`) and
-    prints nodes. Of nodes in a circle each comes once."""
-    order, seen, stack = list[AnyNode](), {end}, [(end, iter(inputs(end)))]
-    while stack:
-        node, left = stack[-1]
-        following = next((given for given in left if given not in seen), None)
-        if following is None:
-            order.append(node)
-            stack.pop()
-        else:
-            seen.add(following)
-            stack.append((following, iter(inputs(following))))
     return order
 
 
@@ -164,7 +146,8 @@ def _hold_back(
     """Adds to ``readers`` and ``waiting`` that kernels which wait for nothing wait for one nearer to the start; those
     that are left."""
     is_kernel = graph.is_kernel.tolist()
-    free, kernels, others = list[int](), deque[int](), deque([graph.end])
+    free: list[int] = []
+    kernels, others = deque[int](), deque([graph.end])
     while kernels or others:
         node = (others or kernels).popleft()
         if not needs[node]:

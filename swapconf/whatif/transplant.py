@@ -63,17 +63,18 @@ class _Transplant:
 
     def _put(self, call: PlacedCall, *, is_last: bool) -> None:
         calls, nodes = self._calls, self._nodes
-        ties: dict[tuple[int, Given], int] = {}
-        back: dict[tuple[int, Given], int] = {}
+        ties: dict[tuple[int, int, Given], int] = {}
+
+        def tied(value: int, barrier: int, ref: Given) -> int:
+            """Once for each value, and for each constant that is another one for the call."""
+            key = barrier, value, ref if value == NO_NODE else Given(-1)
+            if key not in ties:
+                ties[key] = nodes.tied(value, barrier)
+            return ties[key]
 
         def given(ref: Given) -> int:
             value = call.given.get(Given(self._same.get(str(ref.name), ref.name), ref.output, ref.is_state), NO_NODE)
-            if call.barrier == NO_NODE:
-                return value
-            key = value, ref if value == NO_NODE else Given(-1)
-            if key not in ties:
-                ties[key] = nodes.tied(value, call.barrier)
-            return ties[key]
+            return value if call.barrier == NO_NODE else tied(value, call.barrier, ref)
 
         forward, returned = handed_on(calls), results(calls)
         made = self._laid(forward, given)
@@ -89,10 +90,7 @@ class _Transplant:
             if ref not in handed:
                 name = self._douts.get(str(ref.name), ref.name)
                 value = call.backward_given.get(Given(name, ref.output, ref.is_state), NO_NODE)
-                key = value, ref if value == NO_NODE else Given(-1)
-                if key not in back:
-                    back[key] = nodes.tied(value, call.backward_barrier)
-                handed[ref] = back[key]
+                handed[ref] = tied(value, call.backward_barrier, ref)
             return handed[ref]
 
         made = self._laid([calls.gradients], given_back)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from swapconf.trace.launch_graph import DEPEND, ITEM, LOAD, NO_NODE, RETURN, STATE, TUPLE, LaunchGraph
-from swapconf.trace.launch_order import postorder
+from swapconf.trace.postorder import printed
 
 
 @dataclass
@@ -34,7 +34,7 @@ class _Nodes:
 
     def graph(self, end: int) -> LaunchGraph:
         """In MindSpore's order."""
-        order = postorder(end, lambda node: (given for given in self.inputs[node] if given != NO_NODE))
+        order = printed(self.inputs, end)
         where = {node: place for place, node in enumerate(order)} | {NO_NODE: NO_NODE}
         return LaunchGraph(
             name=tuple(self.name[node] for node in order),

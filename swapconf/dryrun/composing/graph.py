@@ -19,7 +19,7 @@ from swapconf.dryrun.composing.graph_nodes import Alike, nodes
 from swapconf.dryrun.composing.passes import NONE
 from swapconf.dryrun.composing.reason import CannotCompose
 from swapconf.trace.launch_graph import NO_NODE, LaunchGraph
-from swapconf.trace.launch_order import postorder
+from swapconf.trace.postorder import printed
 from swapconf.words.phrases import phrase
 
 
@@ -179,9 +179,9 @@ class StepGraph:
         return found
 
 
-def printed(graph: LaunchGraph) -> LaunchGraph:
+def as_printed(graph: LaunchGraph) -> LaunchGraph:
     """The same with its nodes in the order in which MindSpore prints them."""
-    order = postorder(graph.end, lambda node: (given for given in graph.inputs[node] if given != NO_NODE))
+    order = printed(graph.inputs, graph.end)
     turn = {node: number for number, node in enumerate(order)}
     return replace(
         graph,

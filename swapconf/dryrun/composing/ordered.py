@@ -14,7 +14,7 @@ import numpy as np
 
 from swapconf.dryrun.composing.arranged import Arranged
 from swapconf.dryrun.composing.counterparts import Counterparts
-from swapconf.dryrun.composing.graph import StepGraph, printed
+from swapconf.dryrun.composing.graph import StepGraph, as_printed
 from swapconf.dryrun.composing.passes import NONE
 from swapconf.dryrun.composing.reason import CannotCompose
 from swapconf.dryrun.growing.layers import Operators
@@ -39,7 +39,7 @@ class Ordered:
         known = dict(zip(self.launches, launched_, strict=True))
         others = Operators(set(known.values()))
         names = (known.get(node) or others.own(name) for node, name in enumerate(self.graph.name))
-        return printed(replace(self.graph, name=tuple(names)))
+        return as_printed(replace(self.graph, name=tuple(names)))
 
 
 def ordered(made: Arranged, graph: LaunchGraph) -> Ordered:

@@ -15,7 +15,7 @@ from swapconf.dryrun.growing.numbers import Labels
 from swapconf.dryrun.growing.reason import CannotGrow
 from swapconf.dryrun.growing.unrolled import NONE, Unrolled
 from swapconf.trace.launch_graph import NO_NODE, LaunchGraph
-from swapconf.trace.launch_order import postorder
+from swapconf.trace.postorder import printed
 from swapconf.words.phrases import phrase
 
 
@@ -41,8 +41,7 @@ def grown_graph(
         for node, (row, rule, copy, at) in enumerate(zip(source, chosen, nodes.copy.tolist(), turn, strict=True))
     ]
     end = int(nodes.natural[graph.end])
-    printed = postorder(end, lambda node: (given for given in inputs[node] if given != NO_NODE))
-    if printed != [*range(len(source))]:
+    if printed(inputs, end) != [*range(len(source))]:
         raise CannotGrow(phrase("MindSpore would print the nodes of the repeated graph in another order"))
     _check_layers(inputs, nodes, {int(nodes.natural[node]) for node in rules.ends})
     return LaunchGraph(

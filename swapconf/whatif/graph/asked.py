@@ -36,8 +36,8 @@ class Use(NamedTuple):
 class Part(NamedTuple):
     """A pass and the recomputed cell around a node (`NO_CELL`: the node was asked for by itself).
 
-    ``component``: without lazy inline the first kernel of the component (see `Components`) for which a cast that cells
-    share runs again, where that is not the one of the cast itself.
+    ``component``: without lazy inline the first kernel of the component (see `Components`) for which a table runs
+    again, or a cast that cells share, where that is not the one of the cast itself.
     """
 
     passing: int

@@ -86,7 +86,7 @@ class Search:
     searched, too. ``is_tie``: see `RunGraph.is_tie`.
     ``given``: by node of a recomputed cell, which is called as a whole, what that is given, its parameters first.
     ``unmet``: what only such calls see. ``alone``: by number of a primitive that is recomputed by itself the nodes that
-    it reads, in their order: it is a K graph of its own, and its gradients are one call until late.
+    it reads, with the order of each: it is a K graph of its own, and its gradients are one call until late.
     """
 
     def __init__(
@@ -100,14 +100,14 @@ class Search:
         entered: Collection[int] = (),
         given: Mapping[int, Sequence[int]] = MappingProxyType({}),
         unmet: Collection[int] = (),
-        alone: Mapping[str, Sequence[int]] = MappingProxyType({}),
+        alone: Mapping[str, Mapping[int, int]] = MappingProxyType({}),
     ) -> None:
         self._nodes, self._call, self._number, self._value = nodes, call, number, value
         self._is_tie, self._entered, self._given = is_tie, entered, given
         self._unmet = {NO_NODE, call.barrier, *unmet}
         self._with_calls = {one for group in given.values() for one in group if self._is_parameter_of(one)}
         self._is_parameter: dict[int, bool] = {}
-        self._alone = {number: [*read] for number, read in alone.items()}
+        self._alone = dict(alone)
         self._groups = self._grouped()
         self._ends = self._gradients()
         self._stack: list[int] = []
@@ -231,15 +231,19 @@ class Search:
         self._stack += [*ends, *([node] if node not in ends else ())]
         return True
 
-    def _spread_call(self, group: Collection[int], read: Sequence[int]) -> None:
+    def _spread_call(self, group: Collection[int], read: Mapping[int, int]) -> None:
         """The call of the gradients names the K graph first and what these are given last, so that is met before what
-        the K graph is given. ``read``: by the primitive."""
+        the K graph is given. ``read``: by the primitive, with the order of each."""
         self._unmet.update(group)
         given = dict.fromkeys(one for node in sorted(group) for one in self._nodes.inputs[node])
-        others = [one for one in given if one not in self._unmet and source(self._nodes, one) not in self._unmet]
-        mine = [(read.index(made), one) for one in others if (made := self._maker_of(one)) in read]
-        self._stack += [self._arriving(one) for _, one in sorted(mine)]
-        self._stack += [one for one in others if self._maker_of(one) not in read]
+        made = {
+            one: self._maker_of(one)
+            for one in given
+            if one not in self._unmet and source(self._nodes, one) not in self._unmet
+        }
+        mine = [one for one, maker in made.items() if maker in read]
+        self._stack += map(self._arriving, sorted(mine, key=lambda one: read[made[one]]))
+        self._stack += [one for one, maker in made.items() if maker not in read]
 
     def _maker_of(self, given: int) -> int:
         """The node of the forward pass that a value shows, as it is or in a view."""

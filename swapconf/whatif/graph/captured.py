@@ -73,8 +73,10 @@ class Captures:
         def is_free(entry: int) -> bool:
             if made[entry] not in rank:
                 return False
-            if first[entry] in handed.late or first[entry] in self.late.read_alone:
-                return first[entry] in self.late.read_alone
+            if first[entry] in self.late.read_alone:
+                return True
+            if first[entry] in handed.late:
+                return False
             if first[entry] != NO_NODE and self.nodes.primitive[first[entry]] in _LATER:
                 return first[entry] in handed.explained
             return first[entry] in handed.explained or first[entry] not in handed.known

@@ -1,10 +1,9 @@
 """PARTS -> COMPONENTS: which nodes of a recomputed cell wait together, without lazy inline.
 
 MindSpore 2.9.0 then looks for nodes that are marked and connected. What is not marked parts them: what sends tokens to
-experts, sorts before that, splits of latent attention, what is left out, and a cast that two cells share
-(it is two until later). What begins in a component waits for what
-the first gradient that reads from it is given (frontend/optimizer/recompute.cc; measured: Qwen3, Qwen3-MoE, DeepSeek-V3
-and TeleChat3).
+experts, sorts before that, splits of latent attention, and what is left out. So does a cast that two cells share, which
+is two until later. What begins in a component waits for what the first gradient that reads from it is given
+(frontend/optimizer/recompute.cc; measured: Qwen3, Qwen3-MoE, DeepSeek-V3 and TeleChat3).
 """
 
 from __future__ import annotations
@@ -54,10 +53,9 @@ class Components:
         if self.asked.run.is_inlined:
             return whole
         if kernel in self.asked.shared:  # by a table, or by what reads it
-            cell = self.asked.shared_part(kernel, whole)
-            return (
-                whole._replace(component=self._of(cell).get(reader, part.component)) if cell.cell != NO_CELL else whole
-            )
+            own = self.asked.shared_part(kernel, whole)
+            is_inside = own.cell != NO_CELL
+            return whole._replace(component=self._of(own).get(reader, part.component)) if is_inside else whole
         if (kernel, reader) not in self._second_casts:
             return whole
         found = self._of(whole)

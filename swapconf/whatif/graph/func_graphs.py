@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from swapconf.trace.launch_graph import DEPEND, ITEM, NO_NODE, LaunchGraph
-from swapconf.trace.launch_order import inputs_first, postorder
+from swapconf.trace.launch_order import inputs_first
+from swapconf.trace.postorder import postorder
 from swapconf.upstream.primitives import CAST
 from swapconf.whatif.passes import cluster as cluster_pass
 
@@ -99,10 +100,10 @@ def chosen(
         read = {given for node in graph for given in inputs[node]}
         ends = sorted((node for node in graph if node not in read), key=lambda node: node not in saved)
 
-        def given(node: int, mine: Collection[int] = mine, ends: Sequence[int] = ends) -> Sequence[int]:
-            return ends if node == NO_NODE else [one for one in inputs[node] if one in mine]
+        def given(node: int, mine: Collection[int] = mine) -> Sequence[int]:
+            return [one for one in inputs[node] if one in mine]
 
-        order = postorder(NO_NODE, given)[:-1]
+        order = postorder(ends, given)
         place = {node: turn for turn, node in enumerate(order)}
         clusters = cluster_pass.grown(
             [[place[one] for one in given(node)] for node in order],

@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from functools import cached_property
 
 from swapconf.trace.launch_graph import NO_NODE
-from swapconf.trace.launch_order import postorder
+from swapconf.trace.postorder import postorder
 from swapconf.upstream.primitives import CAST
 from swapconf.whatif.graph.func_graphs import chosen
 from swapconf.whatif.graph.nodes import Nodes
@@ -125,7 +125,7 @@ class _Fusing:
         """[nodes] who reads each, as far as the end of the graph needs them."""
         inputs = [[given for given in read if given != NO_NODE] for read in self._nodes.inputs]
         found: list[list[int]] = [[] for _ in inputs]
-        for node in postorder(self._nodes.end, inputs.__getitem__):
+        for node in postorder([self._nodes.end], inputs.__getitem__):
             for given in inputs[node]:
                 found[given].append(node)
         return found

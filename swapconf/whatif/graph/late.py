@@ -62,21 +62,23 @@ class Late:
         return self._inside(maker, kernel, layer) if self._is_inside(kernel) else self._outside(maker, layer)
 
     @cached_property
-    def alone(self) -> dict[str, list[int]]:
-        """By number of a primitive that is recomputed by itself the nodes that it reads, through views, of each
-        micro-batch."""
+    def alone(self) -> dict[str, dict[int, int]]:
+        """By number of a primitive that is recomputed by itself the nodes that it reads, through views, in each
+        micro-batch, with the order of each."""
         run, of_node = self.asked.run, self.asked.plan.marks.sites.of_node
-        found = defaultdict[str, list[int]](list)
+        found = defaultdict[str, dict[int, int]](dict)
         for gradient, kernel in run.forward_of.items():
             if of_node[kernel] >= 0 and self.asked.is_asked_for(kernel):
-                read = (self.nodes.maker(self._shown(given)) for given in run.graph.inputs[run.node_of[kernel]])
-                found[run.graph.forward_unique[run.node_of[gradient]]] += (one for one in read if one != NO_NODE)
+                read = found[run.graph.forward_unique[run.node_of[gradient]]]
+                for place, given in enumerate(run.graph.inputs[run.node_of[kernel]]):
+                    read.setdefault(self.nodes.maker(self._shown(given)), place)
+                read.pop(NO_NODE, None)
         return found
 
     @cached_property
     def read_alone(self) -> frozenset[int]:
         """By any of these primitives."""
-        return frozenset(one for read in self.alone.values() for one in read)
+        return frozenset().union(*self.alone.values())
 
     def _shown(self, value: int) -> int:
         graph = self.asked.run.graph

@@ -7,7 +7,7 @@ The baseline has them already. MindSpore looks for what they wait for when the s
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -32,16 +32,19 @@ class ModelGates:
     def _part_excluded(self, gradient: int) -> None:
         """They wait for no gradient of what is excluded from recompute behind them."""
         for gate in self._gates(gradient):
-            rest = [given for given in self.nodes.inputs[gate] if given != gradient]
-            self.nodes.inputs[gate] = rest or self.nodes.inputs[gate]
+            self._leave_out(gradient, gate, ())
 
     def _part_called(self, gradient: int) -> None:
         """What a recomputed cell hands back is the result of a call then. Where nothing else is left, what waited for
         that waits for the gradient of its own output."""
         for gate in self._gates(gradient) if self.asked.run.is_inlined else ():
             if (kernel := self._waiting(gate)) is not None:
-                rest = [given for given in self.nodes.inputs[gate] if given != gradient]
-                self.nodes.inputs[gate] = rest or self._own_gradients(kernel) or self.nodes.inputs[gate]
+                self._leave_out(gradient, gate, self._own_gradients(kernel))
+
+    def _leave_out(self, gradient: int, gate: int, instead: Sequence[int]) -> None:
+        """``instead``: where nothing else is left."""
+        inputs = self.nodes.inputs[gate]
+        self.nodes.inputs[gate] = [given for given in inputs if given != gradient] or [*instead] or inputs
 
     def _gates(self, gradient: int) -> Iterator[int]:
         run = self.asked.run

@@ -15,7 +15,7 @@ from enum import Enum
 from typing import TypeAlias
 
 from swapconf.trace.launch_graph import DEPEND, ITEM, RETURN, STATE, TUPLE
-from swapconf.trace.launch_order import postorder
+from swapconf.trace.postorder import postorder
 
 CALL, PARTIAL = "call", "Partial"
 K_GRAPH, GRADIENTS = "recompute_k_graph", "recompute_grad_graph"  # flags of func graphs
@@ -255,7 +255,7 @@ def met(module: EarlyGraph | None, ends: Iterable[CNode]) -> list[CNode]:
 def sorted_from(end: CNode, *, first_first: bool = True, module: EarlyGraph | None = None) -> list[CNode]:
     """`TopoSort`: each node behind its inputs; with ``module`` through calls, too. ``first_first``: in which order
     inputs are followed."""
-    return postorder(end, lambda node: _followed(node, first_first, module))
+    return postorder([end], lambda node: _followed(node, first_first, module))
 
 
 def _followed(node: CNode, first_first: bool, module: EarlyGraph | None) -> Iterator[CNode]:

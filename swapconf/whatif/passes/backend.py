@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from swapconf.trace.launch_graph import DEPEND, ITEM, LOAD, STATE, TUPLE
+from swapconf.trace.postorder import postorder
 from swapconf.whatif.lift.func_graphs import PARTIAL, Callee, CNode, Constant, EarlyFuncGraph, Parameter, Value
 from swapconf.whatif.passes.offload import MOVE
 
@@ -186,22 +187,8 @@ def _is_view(node: CNode) -> bool:
 
 def upwards(roots: Iterable[Ref]) -> list[Lowered]:
     """What leads to some, each behind its inputs."""
-    order, seen = list[Lowered](), set[Lowered]()
-    for root in roots:
-        if not isinstance(root, Lowered) or root in seen:
-            continue
-        seen.add(root)
-        stack: list[tuple[Lowered, Iterator[Ref]]] = [(root, iter(root.inputs))]
-        while stack:
-            node, left = stack[-1]
-            following = next((one for one in left if isinstance(one, Lowered) and one not in seen), None)
-            if following is None:
-                order.append(node)
-                stack.pop()
-            else:
-                seen.add(following)
-                stack.append((following, iter(following.inputs)))
-    return order
+    ends = (root for root in roots if isinstance(root, Lowered))
+    return postorder(ends, lambda node: (one for one in node.inputs if isinstance(one, Lowered)))
 
 
 def _add_together(roots: Sequence[Ref]) -> None:

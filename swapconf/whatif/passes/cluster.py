@@ -14,7 +14,7 @@ from functools import lru_cache
 
 from swapconf.trace.func_graph_text import CALL, FuncGraph, FuncNode, Kind
 from swapconf.trace.launch_graph import ITEM
-from swapconf.trace.launch_order import postorder
+from swapconf.trace.postorder import postorder
 from swapconf.trace.tensor import Tensor
 
 _FLOATS = frozenset({"BFloat16", "Float16", "Float32"})
@@ -28,7 +28,7 @@ _KEEP_BASIC = ("aggregate", "keep_basic", "primitive_target")  # attributes of w
 def clusters(graph: FuncGraph, clustered: Collection[str]) -> tuple[frozenset[int], ...]:
     """The numbers of the nodes of each cluster, among those of the graph. ``clustered``: primitives that may be."""
     (end,) = [item.number for item in graph.nodes[-1].arguments if item.kind is Kind.NODE][:1] or [len(graph.nodes) - 1]
-    numbers = postorder(end, lambda node: _inputs(graph.nodes[node]))
+    numbers = postorder([end], lambda node: _inputs(graph.nodes[node]))
     nodes = [graph.nodes[number] for number in numbers]
     place = {number: index for index, number in enumerate(numbers)}
     can = [can_be_clustered(node, clustered) for node in nodes]
