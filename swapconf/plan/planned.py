@@ -16,7 +16,7 @@ from swapconf.plan.search import Search
 from swapconf.plan.settled import best_of_all, settled
 from swapconf.words.phrases import mark, phrase
 
-LOWEST_PLACED = 40  # plans, where none fits
+LOWEST_PLACED, LOWEST_SETTLED = 40, 5  # plans, where none fits
 MENU_ASKED, SEARCH_ASKED, REGULAR_ASKED = 400, 500, 150  # plans, with an effort of 1
 FEW_LAYERS, USUAL_LAYERS = 8, 16  # up to these the fewer there are the fewer ways there are to mix them
 USUAL_KERNELS = 10_000  # of a step; up to these as many plans are asked for
@@ -117,9 +117,7 @@ def plan(
     if not is_interrupted and best.fits:
         best = settled(judge, best, plain)
     if not best.fits:
-        best = _plainest(judge, _lowest(judge, plain))
-        judge.settle(best.plan)
-        best = judge.score(best.plan)
+        best = _lowest_settled(judge, plain)
         if not is_interrupted and best.fits:  # in MindSpore's own order alone; so may others
             best = settled(judge, best, plain)
     fastest = best
@@ -162,9 +160,11 @@ def chosen_again(planned: Planned) -> Planned:
     """The same after its judge was asked for more, as for a frontier: what is better than the plan takes its place."""
     judge = planned.judge
     best = best_of_all(judge, planned.chosen)
-    if not best.fits or best is planned.chosen:
-        return planned
     plain = [item.plan for item in planned.simple.values()]
+    if not best.fits:
+        return replace(planned, chosen=_lowest_settled(judge, plain))
+    if best is planned.chosen:
+        return planned
     fastest = settled(judge, best, plain)
     best = regular(judge, fastest, plain, to_ask(judge, 1.0)[-1]) if fastest.fits else fastest
     return replace(planned, chosen=best, fastest=fastest, verdict=verdict(judge, best))
@@ -180,6 +180,19 @@ def verdict(judge: Judge, best: Scored) -> Verdict:
     if not best.fits:
         return Verdict.IMPOSSIBLE
     return Verdict.FULL if best.plan == uniform(RECOMPUTED, judge.network) else Verdict.PLANNED
+
+
+def _lowest_settled(judge: Judge, always: Iterable[Plan]) -> Scored:
+    """What needs least where nothing fits: by MindSpore's own order, in which others may need less than what seemed the
+    lowest; where so many turn out to need more than the next one seems to, the lowest of these."""
+    plain = list(always)
+    for _ in range(LOWEST_SETTLED):
+        best = _plainest(judge, _lowest(judge, plain))
+        if judge.is_settled(best.plan):
+            return best
+        judge.settle(best.plan)
+    settled_ = [made for made in judge.settled if judge.allows(made)]
+    return judge.score(min(settled_, key=lambda made: needed_bytes(judge, made)))
 
 
 def _lowest(judge: Judge, always: Iterable[Plan]) -> Scored:

@@ -14,7 +14,7 @@ import pytest
 from swapconf.plan.judge import NOISE, Judge, Scored
 from swapconf.plan.limits import Limits
 from swapconf.plan.modes import KEEP, RECOMPUTED, Atom, Mode, Plan
-from swapconf.plan.planned import Verdict, plan
+from swapconf.plan.planned import Verdict, chosen_again, needed_bytes, plan
 from swapconf.plan.search import Search
 from tests.helpers import ROOT
 from tests.unit.networks import config
@@ -190,3 +190,19 @@ def test_where_plans_fit_in_mindspores_own_order_alone_a_faster_one_than_the_low
     assert found.chosen.fits
     assert found.chosen.cost_us < lowest.chosen.cost_us * (1 - NOISE)
     assert all(found.chosen.cost_us <= item.cost_us for item in found.simple.values() if item.fits)
+
+
+def test_where_nothing_fits_what_needs_least_is_told_by_mindspores_own_order() -> None:
+    """The lowest takes more in the order in which MindSpore itself would launch it; no other does."""
+    limits = Limits(budget_bytes=1, workspace_bytes=(10,))
+    usual = made_up_judge(8).under(limits)
+    lowest = plan(usual)
+    assert lowest.verdict is Verdict.IMPOSSIBLE
+    keys = set(usual._asked(lowest.chosen.plan)[1])
+    judge = made_up_judge(8, evaluator=MadeUp(1, more=lambda rank, key: 5000 if key in keys else 0)).under(limits)
+    for found in (plan(judge), chosen_again(plan(judge))):
+        assert found.verdict is Verdict.IMPOSSIBLE
+        assert judge.is_settled(found.chosen.plan)
+        assert found.chosen.plan != lowest.chosen.plan
+        assert found.needed_bytes < needed_bytes(judge, lowest.chosen.plan)
+        assert found.needed_bytes <= min(needed_bytes(judge, item.plan) for item in found.simple.values()) * (1 + NOISE)
