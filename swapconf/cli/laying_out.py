@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from swapconf.cli.common import say, stop
 from swapconf.cli.plan_runs import reports
 from swapconf.cli.planning import ROUNDS, judge_of_traces, run_plan
 from swapconf.cli.written import Written, needs_more
-from swapconf.words.phrases import phrase
+from swapconf.words.phrases import mark, phrase
 
 if TYPE_CHECKING:
     from swapconf.cli.child_options import RunOptions
@@ -22,9 +23,14 @@ if TYPE_CHECKING:
     from swapconf.dryrun.rank_order import RankOrder
     from swapconf.layout.judged import Judged
     from swapconf.layout.layout import Layout
+    from swapconf.layout.legal import Wishes
     from swapconf.layout.ranked import Ranking, Row
+    from swapconf.layout.runs import Refused
     from swapconf.plan.judge import Judge
     from swapconf.study.study import Study
+
+
+_REASONS = 3  # why layouts cannot be trained, at most
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -96,7 +102,7 @@ def laid_out(
     refused = world.checked(list(dict.fromkeys([*found, *([here] if here is not None else [])])))
     trainable = [layout for layout in found if layout in world.candidates]
     if not trainable:
-        raise ValueError(_none(wanted.cards, [item.why for item in refused]))
+        raise ValueError(_none(world, own, wanted.cards, wish, refused))
     every = list(world.candidates)
     needed = world.ranks(every)
     told.left = min(wanted.most_runs, needed)
@@ -121,14 +127,36 @@ def laid_out(
     return _said(ranking, study, world, asked, machine)
 
 
-def _none(cards: int, why: Sequence[str]) -> str:
-    if not why:
-        return phrase(
-            "no layout of {cards} cards trains the same batch: the sequences of a step cannot be shared out; "
-            "fix or vary less, or take another number of cards",
-            cards=cards,
+def _none(world: Judged, own: Layout, cards: int, wish: Wishes, refused: Sequence[Refused]) -> str:
+    """Why none is left, each reason once, and with how many sequences a step there would be one."""
+    from swapconf.layout.layout import ACCUMULATION, MICRO_BATCHES
+    from swapconf.layout.legal import more_sequences
+
+    why = {item.rule: item.why for item in reversed(refused)}
+    how_many = Counter(item.rule for item in refused)
+    none = (
+        mark("none of the layouts of {cards} cards for the same {number} sequences a step can be trained")
+        if refused
+        else mark("no layout of {cards} cards trains the same {number} sequences a step")
+    )
+    lines = [phrase(none, cards=cards, number=own.sequences)]
+    for rule, number in how_many.most_common(_REASONS):
+        lines.append(phrase("{why} ({number} layouts)", why=why[rule], number=number))
+    larger = next((layout for layout in more_sequences(own, cards, wish) if not world.checked([layout])), None)
+    if larger is not None:
+        key = MICRO_BATCHES if own.stages > 1 else ACCUMULATION
+        lines.append(
+            phrase(
+                "with {number} sequences a step there are some, such as {layout}: --set {key}={value}",
+                number=larger.sequences,
+                layout=larger.name,
+                key=key,
+                value=larger.sequences // (own.batch * own.data),
+            )
         )
-    return phrase("no layout of {cards} cards can be trained; of the first: {why}", cards=cards, why=why[0])
+    else:
+        lines.append(phrase("fix or vary less, or take another number of cards"))
+    return "\n  ".join(lines)
 
 
 class _Told:

@@ -55,6 +55,7 @@ class BadWish(ValueError):
 
 
 _LARGEST_BATCH = 4  # times that of the YAML
+_MOST_DOUBLINGS = 8  # of the sequences of a step
 _WORDS = {"true": 1, "false": 0}
 _GIVEN_TWICE = mark("`{key}` is given twice")
 
@@ -108,6 +109,12 @@ def layouts(own: Layout, cards: int, asked: Wishes) -> tuple[Layout, ...]:
         if layout.deal
     }
     return tuple(sorted(found))
+
+
+def more_sequences(own: Layout, cards: int, asked: Wishes) -> Iterator[Layout]:
+    """The same for twice as many sequences a step, and so on."""
+    for doublings in range(1, _MOST_DOUBLINGS + 1):
+        yield from layouts(replace(own, micro_batches=own.micro_batches << doublings), cards, asked)
 
 
 def of_stages(own: Layout, cards: int, asked: Wishes) -> tuple[Layout, ...]:

@@ -5,7 +5,7 @@ All that was asked while a plan was searched is looked at first.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from swapconf.plan.frontier import Candidate, Frontier, FrontierPoint, PointEntry, front
@@ -16,6 +16,7 @@ from swapconf.plan.search import Search
 
 ASKED = 400  # plans, over all budgets
 _BUDGETS = 8
+_ROUNDS = 3  # of asking for the memory of what lies on the front
 _ANYTHING = 1 << 62
 
 
@@ -33,8 +34,10 @@ def frontier_of(
         budget = low + (nothing.needed_bytes - low) * number // _BUDGETS
         there = judge.under(replace(judge.limits, budget_bytes=budget))
         Search(there, modes, progress).run(asked // _BUDGETS, [plan for needed, plan in known if needed <= budget])
+    for scored in planned.simple.values():
+        judge.settle(scored.plan)
     return Frontier(
-        points=tuple(point_of(judge, plan) for _, plan in front_of(judge)),
+        points=tuple(point_of(judge, plan) for plan in _settled_front(judge)),
         chosen=point_of(judge, planned.chosen.plan),
         simple=tuple(
             point_of(judge, scored.plan, name) for name, scored in planned.simple.items() if not scored.found.crashes
@@ -48,12 +51,21 @@ def frontier_of(
 
 def front_of(judge: Judge) -> list[tuple[int, Plan]]:
     """Of all that was evaluated."""
-    return front(_candidates(judge), lambda plan: needed_bytes(judge, plan))
+    return front(_candidates(judge, judge.seen), lambda plan: needed_bytes(judge, plan))
 
 
-def _candidates(judge: Judge) -> Iterator[Candidate[Plan]]:
-    """What could be chosen."""
-    for plan in judge.seen:
+def _settled_front(judge: Judge) -> list[Plan]:
+    """By what plans need in MindSpore's own order alone, so that each point is what planning for its budget would tell
+    of it. What comes to the front as others turn out to need more is asked for, too."""
+    for _ in range(_ROUNDS):
+        for _, plan in front_of(judge):
+            judge.settle(plan)
+    return [plan for _, plan in front(_candidates(judge, judge.settled), lambda plan: needed_bytes(judge, plan))]
+
+
+def _candidates(judge: Judge, plans: Iterable[Plan]) -> Iterator[Candidate[Plan]]:
+    """Those of them that could be chosen."""
+    for plan in plans:
         found = judge.evaluation(plan)
         if not judge.host_over_bytes(found) and not found.crashes and judge.allows(plan):
             bare = judge.limits.needed_bytes(judge.used_bytes(plan))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -151,7 +152,7 @@ def test_another_number_of_cards_has_no_row_for_the_yaml_as_it_is(config: Path) 
     [
         (("--fix", "hidden_size"), "is no key of a layout"),
         (("--vary", "batch_size"), "gives no values"),
-        (("--vary", "batch_size=3"), "no layout of 8 cards trains the same batch"),
+        (("--vary", "batch_size=3"), "no layout of 8 cards trains the same 4 sequences a step"),
         (("--vary", "model_parallel=8"), "is given twice"),
         (("--set", "use_parallel=False"), "trains on one card"),
         (("--set", "use_parallel=False", "--set", "run_mode=predict"), "fills in nothing that a training needs"),
@@ -266,3 +267,22 @@ def test_a_yaml_for_which_nothing_is_predicted_is_refused_before_dry_runs(
     assert result.exit_code == 2
     assert "with memory_optimize_level O1 MindSpore plans the memory ahead" in result.output
     assert runs.asked == []
+
+
+def test_where_cards_are_too_many_for_the_batch_it_says_with_how_many_sequences_they_are_not(config: Path) -> None:
+    result = layout(config, cards=64)
+    assert result.exit_code == 2
+    assert "no layout of 64 cards trains the same 4 sequences a step" in result.output
+    asked = re.search(r"with (\d+) sequences a step there are some.*--set (\S+)=(\d+)", result.output)
+    assert asked is not None
+    again = layout(config, "--set", f"{asked[2]}={asked[3]}", cards=64)
+    assert "can be trained on these cards" in again.output
+
+
+def test_where_check_refuses_all_layouts_it_says_why_once_and_of_how_many(config: Path) -> None:
+    words = ["layout", str(config), "--cards", "6", "--budget", ROOMY, "--vary", "model_parallel=3"]
+    result = CliRunner().invoke(main, [*words, "--vary", "pipeline_stage=1"])
+    assert result.exit_code == 2
+    assert "none of the layouts of 6 cards for the same 4 sequences a step can be trained" in result.output
+    assert re.search(r"no multiple of `model_parallel: 3`.*\([2-9] layouts\)", result.output)
+    assert result.output.count("model_parallel: 3") == 1

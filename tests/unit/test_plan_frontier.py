@@ -114,6 +114,13 @@ def test_the_simple_strategies_are_on_the_same_axes_fitting_or_not() -> None:
     assert frontier().change(full) == pytest.approx(0.1, abs=0.05)
 
 
+def test_points_and_simple_strategies_are_told_in_mindspores_own_order() -> None:
+    judge = planned().judge
+    assert len(frontier().points) > 2
+    for point in (*frontier().points, frontier().chosen, *frontier().simple):
+        assert judge.is_settled(point.plan)
+
+
 def test_a_point_is_what_its_plan_is() -> None:
     judge = planned().judge
     for point in (*frontier().points, frontier().chosen, *frontier().simple):
