@@ -19,7 +19,7 @@ from swapconf.decide.strategy import LayerStrategy
 from swapconf.dryrun.composing.reason import CannotCompose
 from swapconf.dryrun.composing.repeated import LAST, LAST_IN_THE_MIDDLE
 from swapconf.dryrun.fold.folding import LayerRow, equal, rows_of
-from swapconf.dryrun.fold.micro_batches import micro_batches
+from swapconf.dryrun.fold.micro_batches import MicroBatches, micro_batches
 from swapconf.dryrun.rank_order import cluster_of
 from swapconf.study.study import Study
 from swapconf.words.phrases import mark, phrase
@@ -90,8 +90,12 @@ class Stage:
         return Role.MIDDLE_ODD if is_odd else Role.MIDDLE_EVEN
 
     @cached_property
+    def schedule(self) -> MicroBatches:
+        return micro_batches(self.study.document, self.study.config.pipeline)
+
+    @property
     def micro_batches(self) -> int:
-        return micro_batches(self.study.document, self.study.config.pipeline).count
+        return self.schedule.count
 
     def in_flight(self, count: int) -> int:
         """Micro-batches that it keeps at once, of so many in a step."""
@@ -138,12 +142,14 @@ def check_alike(source: Stage, target: Stage) -> None:
             )
         )
     for one in (source, target):
-        _check_schedule(one.study)
+        _check_schedule(one)
         _check_strategy(one)
     if source.num_stages == 1 and (source.micro_batches > 1) != (target.micro_batches > 1):
         raise CannotCompose(phrase("a step without accumulation is another one than that with it"))
     here, there = source.settings, target.settings
-    if differing := sorted(key for key in here.keys() | there.keys() if here.get(key) != there.get(key)):
+    if here != there and (
+        differing := sorted(key for key in here.keys() | there.keys() if here.get(key) != there.get(key))
+    ):
         raise CannotCompose(phrase("{key} differs from that of the run", key=differing[0]))
     _check_data_parallel(source, target)
     mine, other = source.rows, target.rows
@@ -153,12 +159,11 @@ def check_alike(source: Stage, target: Stage) -> None:
         raise CannotCompose(phrase("its layers are not the same, one after another, as in the run"))
 
 
-def _check_schedule(study: Study) -> None:
-    found = micro_batches(study.document, study.config.pipeline)
-    if study.config.pipeline.num_interleaves > 1:
+def _check_schedule(stage: Stage) -> None:
+    if stage.study.config.pipeline.num_interleaves > 1:
         raise CannotCompose(phrase("the passes of an interleaved pipeline were not measured"))
-    if found.why_not:
-        raise CannotCompose(found.why_not)
+    if stage.schedule.why_not:
+        raise CannotCompose(stage.schedule.why_not)
 
 
 def _check_strategy(stage: Stage) -> None:
