@@ -19,6 +19,7 @@ from pathlib import Path
 
 from cases import LLAMA, ROOT
 from evidence_page import kept, opening, paragraph, table
+import pair_counted
 from pair_sides import Side, sides
 
 from swapconf.dryrun.kept_runs import reports_of, without_trace
@@ -167,13 +168,13 @@ def main() -> None:
     options.add_argument("--write", action="store_true")
     given = options.parse_args()
     os.environ.update(ENVIRONMENT)
-    known, steps, found = sides(), dict[str, StepParts](), []
+    known, counts, steps, found = sides(), pair_counted.counted(), dict[str, StepParts](), []
     for pair in pairs():
         if given.only and pair.name not in given.only:
             continue
         for name in (pair.row["side_a"], pair.row["side_b"]):
             if name not in steps:
-                steps[name] = step(known[name], given.hardware)
+                steps[name] = pair_counted.step(*counts[name]) if name in counts else step(known[name], given.hardware)
         predicted = compared(steps[pair.row["side_a"]], steps[pair.row["side_b"]])
         found.append((pair, predicted))
         print(" | ".join(_cells(pair, predicted)), flush=True)
