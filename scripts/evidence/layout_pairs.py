@@ -17,9 +17,9 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 
+import pair_counted
 from cases import LLAMA, ROOT
 from evidence_page import kept, opening, paragraph, table
-import pair_counted
 from pair_sides import Side, sides
 
 from swapconf.dryrun.kept_runs import reports_of, without_trace
@@ -155,6 +155,7 @@ def a_token(parts: StepParts, side: Side) -> StepParts:
         collectives_us=parts.collectives_us * times,
         copies_us=parts.copies_us * times,
         bubble_us=parts.bubble_us * times,
+        beside_us=parts.beside_us * times,
     )
 
 
@@ -186,7 +187,7 @@ def main() -> None:
 def _made_of(pair: Pair, found: Predicted) -> str:
     return "; ".join(
         f"{which}: {1e6 / one.step_us:,.0f} tokens/s/p, of a step {one.collectives_us / one.step_us:.1%} collectives "
-        f"({one.gradients_us / one.step_us:.1%} gradients), {one.bubble_us / one.step_us:.1%} bubbles, "
+        f"({one.gradients_us / one.step_us:.1%} gradients, {one.beside_us / one.step_us:.1%} beside), {one.bubble_us / one.step_us:.1%} bubbles, "
         f"{one.copies_us / one.step_us:.1%} copies"
         for which, one in (("a", found.a), ("b", found.b))
     )

@@ -27,18 +27,19 @@ def counted() -> dict[str, tuple[cards.Card, int]]:
     told = json.loads(FACTS.read_text(encoding="utf-8"))["counted"]
     known = {(card.yaml, card.hardware): card for card in cards.cards()}
     return {
-        name: (known[item["yaml"], item["machine"]], 1) if "yaml" in item else (_card(name, item), item.get("chunks", 1))
+        name: (known[item["yaml"], item["machine"]], 1)
+        if "yaml" in item
+        else (_card(name, item), item.get("chunks", 1))
         for name, item in told.items()
     }
 
 
 def _card(name: str, item: Mapping[str, Any]) -> cards.Card:
     told = {key: value for key, value in item.items() if key not in ("chunks", "machine")}
-    usual: dict[str, Any] = {
-        **{"name": name, "tokens_per_s": 1.0, "branch": "", "page": "", "yaml": ""},
-        **{"compute": "bfloat16", "params": "bfloat16", "rotary": "bfloat16", "optimizer": ""},
-        **{"dp": 1, "accumulation": 1, "micro": 1, "interleave": 1, "recompute": False, "select": False, "offset": 0},
-    }
+    usual: dict[str, Any] = dict.fromkeys(("branch", "page", "yaml", "optimizer"), "")
+    usual |= dict.fromkeys(("compute", "params", "rotary"), "bfloat16")
+    usual |= dict.fromkeys(("dp", "accumulation", "micro", "interleave"), 1)
+    usual |= {"name": name, "tokens_per_s": 1.0, "recompute": False, "select": False, "offset": 0}
     return cards.Card(**{**usual, "hardware": item["machine"], **told})
 
 
@@ -50,7 +51,8 @@ def step(card: cards.Card, chunks: int) -> StepParts:
     rounds_us = plan.step_us(micro_us)
     of_group = np.bincount(made_of.costs.group, weights=made_of.costs.duration_us, minlength=len(made_of.costs.spread))
     exchanges, optimizer = COMMON_GROUPS.index(EXCHANGES), COMMON_GROUPS.index(_OPTIMIZER)
-    of_group[exchanges] *= cards.OVERLAPPED if card.interleave > 1 else 1.0
+    waited = cards.OVERLAPPED if card.interleave > 1 else 1.0
+    of_group[exchanges] *= waited
     of_group = of_group * (rounds_us / float(of_group.sum()))
     tensor_us = float(of_group[exchanges])
     of_group[optimizer] += made_of.last
@@ -65,4 +67,5 @@ def step(card: cards.Card, chunks: int) -> StepParts:
         collectives_us=(tensor_us + made_of.data) * times,
         copies_us=0.0,
         bubble_us=(rounds_us - slowest) * times,
+        beside_us=tensor_us * (1 / waited - 1) * times,
     )
