@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Pairs of layouts whose throughput is public, each predicted as `swapconf layout` ranks layouts.
 
-    PYTHONPATH=. python scripts/evidence/layout_pairs.py [--only ID ...] [--hardware NAME] [--write]
+    PYTHONPATH=. python scripts/evidence/layout_pairs.py [--only ID ...] [--write]
 
 One rank of each stage is dry-run without a strategy (folded; kept in the cache, so that a second start goes on), and
 what-if tells what the strategy of the layout makes of it. --write writes docs/evidence/layout-pairs.md.
@@ -18,6 +18,7 @@ from enum import Enum
 from pathlib import Path
 
 import pair_counted
+from cards import CARDS
 from cases import LLAMA, ROOT
 from evidence_page import kept, opening, paragraph, table
 from pair_sides import Side, sides
@@ -36,7 +37,7 @@ from swapconf.words.units import parse_bytes
 
 PAIRS = Path(__file__).parent / "published" / "layout_pairs.csv"
 PAGE = ROOT / "docs/evidence/layout-pairs.md"
-CARD, SLOWER_LINK, EFFORT = "ascend_910b3", 0.3, 0.1
+SLOWER_LINK, EFFORT = 0.3, 0.1
 # the model card of Llama 2 asks for it: without it MindSpore copies each weight for each micro-batch
 ENVIRONMENT = {"MS_DEV_SIDE_EFFECT_LOAD_ELIM": "3"}
 
@@ -165,7 +166,6 @@ def a_token(parts: StepParts, side: Side) -> StepParts:
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--only", nargs="+", metavar="ID")
-    options.add_argument("--hardware", default=CARD)
     options.add_argument("--write", action="store_true")
     given = options.parse_args()
     os.environ.update(ENVIRONMENT)
@@ -173,24 +173,32 @@ def main() -> None:
     for pair in pairs():
         if given.only and pair.name not in given.only:
             continue
+        card = CARDS[pair.row["machine"]]
         for name in (pair.row["side_a"], pair.row["side_b"]):
             if name not in steps:
-                steps[name] = pair_counted.step(*counts[name]) if name in counts else step(known[name], given.hardware)
+                steps[name] = pair_counted.step(*counts[name]) if name in counts else step(known[name], card)
         predicted = compared(steps[pair.row["side_a"]], steps[pair.row["side_b"]])
         found.append((pair, predicted))
         print(" | ".join(_cells(pair, predicted)), flush=True)
-        print(_made_of(pair, predicted), flush=True)
+        print(_made_of(predicted), flush=True)
     if given.write:
-        PAGE.write_text(page(found, given.hardware), encoding="utf-8")
+        PAGE.write_text(page(found), encoding="utf-8")
 
 
-def _made_of(pair: Pair, found: Predicted) -> str:
-    return "; ".join(
-        f"{which}: {1e6 / one.step_us:,.0f} tokens/s/p, of a step {one.collectives_us / one.step_us:.1%} collectives "
-        f"({one.gradients_us / one.step_us:.1%} gradients, {one.beside_us / one.step_us:.1%} beside), {one.bubble_us / one.step_us:.1%} bubbles, "
-        f"{one.copies_us / one.step_us:.1%} copies"
-        for which, one in (("a", found.a), ("b", found.b))
-    )
+def _made_of(found: Predicted) -> str:
+    """What the two steps are made of, for the terminal."""
+    return "; ".join(f"{which}: {_shares(one)}" for which, one in (("a", found.a), ("b", found.b)))
+
+
+def _shares(one: StepParts) -> str:
+    told = {
+        "collectives": one.collectives_us,
+        "of them gradients": one.gradients_us,
+        "beside": one.beside_us,
+        "bubbles": one.bubble_us,
+        "copies": one.copies_us,
+    }
+    return ", ".join(f"{name} {us / one.step_us:.1%}" for name, us in told.items())
 
 
 _HEAD = (
@@ -211,7 +219,7 @@ def _cells(pair: Pair, found: Predicted) -> list[str]:
     ]
 
 
-def page(found: Sequence[tuple[Pair, Predicted]], card: str) -> str:
+def page(found: Sequence[tuple[Pair, Predicted]]) -> str:
     verdicts = [verdict(pair, predicted) for pair, predicted in found if pair.is_clean]
     held = sum(item in (Verdict.RIGHT, Verdict.EQUAL) for item in verdicts)
     result = (
@@ -232,7 +240,7 @@ def page(found: Sequence[tuple[Pair, Predicted]], card: str) -> str:
             *("## The pairs", ""),
             *table(_HEAD, [_cells(pair, predicted) for pair, predicted in found]),
             *("## How it was made", ""),
-            *(line for text in _made(card) for line in paragraph(text)),
+            *(line for text in _made() for line in paragraph(text)),
             *("## Sources", ""),
             *_sources(pair for pair, _ in found),
             *kept(PAGE),
@@ -241,13 +249,13 @@ def page(found: Sequence[tuple[Pair, Predicted]], card: str) -> str:
     ).replace("\n\n\n", "\n\n")
 
 
-def _made(card: str) -> Iterator[str]:
+def _made() -> Iterator[str]:
     yield (
         "Each layout is a YAML for mindformers 1.9 with the sizes, types and degrees that are published "
         "(`scripts/evidence/published/layout_sides.json`), of which one rank of each stage was dry-run, folded, "
         "without a strategy; what-if made the published recompute of it, and the step is that which "
-        f"[`swapconf layout`](../how-to/layout.md) ranks by ({card}, host link {SLOWER_LINK:.0%} slower). Nothing is "
-        "fitted to these pairs, but `collective_slowdown` is to model cards, of which two are CodeLlama-34B."
+        f"[`swapconf layout`](../how-to/layout.md) ranks by (host link {SLOWER_LINK:.0%} slower). Nothing is fitted "
+        "to these pairs, but `collective_slowdown` is to model cards, of which two are CodeLlama-34B."
     )
     yield (
         "*Faster by* is of the tokens a second of a card. The *range* is that of the difference: what both layouts "
