@@ -2,7 +2,7 @@
 
 Kernels of one group are fast or slow together on a card, whatever the layout (`Costs`), so what two layouts have of a
 group alike is in neither's favour. Real steps hide another part of what is exchanged than a replay does. Gradients that
-are added up behind the last backward pass are all waited for here, and in public model cards 45 % and 70 % of that is
+are added up behind the last backward pass are all waited for here, and in public model cards 60 % and 70 % of that is
 hidden (the two fits of docs/evidence/model-cards.md). What runs beside computation is free here; the model cards that
 were dry-run with one stage took longer than their replays in four of four cases, by a third to more than all of that.
 Both shares are the same for all layouts.
