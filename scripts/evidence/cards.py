@@ -488,10 +488,10 @@ def page(known: Sequence[tuple[Card, Parts]], data: Any) -> str:
             f"half: {second.compute:.2f}, {second.tensor:.2f}, {second.data:.2f}. The figure `collective_slowdown` "
             "of the hardware profiles, 2.7, is what the halves asked for (2.8 and 2.6) before collectives had latency; "
             "now they ask for 2.6 and 2.4, but with 2.5 the cards are told no better (4.5% instead of 4.2% in the last "
-            "row). How a step is counted, and that heads narrower than 128 do not make attention faster, was chosen with "
-            "all cards in view, and so was the machine. Halves are by a checksum of the YAML's name. An Atlas 800T A2 "
-            "is taken for 8 Ascend 910B3 and an Atlas 900 A2 PoDc for 8 Ascend 910B2, because the same YAML is 1.12 "
-            "to 1.20 times as fast on the latter, and their cores are 20 and 24."
+            "row). How a step is counted, and that heads narrower than 128 do not make attention faster, was chosen "
+            "with all cards in view, and so was the machine. Halves are by a checksum of the YAML's name. An Atlas "
+            "800T A2 is taken for 8 Ascend 910B3 and an Atlas 900 A2 PoDc for 8 Ascend 910B2, because the same YAML is "
+            "1.12 to 1.20 times as fast on the latter, and their cores are 20 and 24."
         ),
         "## Cards\n\n",
         _paragraph(
