@@ -323,6 +323,7 @@ class Timed:
     costs: Costs
     compute_us: float
     collective_us: float
+    signatures: tuple[Signature, ...]
 
 
 def timed(kernels: Kernels, on: Hardware) -> Timed:
@@ -331,7 +332,7 @@ def timed(kernels: Kernels, on: Hardware) -> Timed:
     times = np.array([times for _, times in kernels.found])
     sent = np.array([item.primitive in COLLECTIVES for item in signatures], dtype=np.bool_)
     total = Costs(duration_us=each.duration_us * times, origin=each.origin, group=each.group, spread=each.spread)
-    return Timed(total, float(total.duration_us[~sent].sum()), float(total.duration_us[sent].sum()))
+    return Timed(total, float(total.duration_us[~sent].sum()), float(total.duration_us[sent].sum()), signatures)
 
 
 # --- a step -----------------------------------------------------------------------------------------------------------
@@ -352,13 +353,14 @@ class Scale:
 @dataclass(frozen=True, kw_only=True)
 class Parts:
     """A step before it is scaled. Microseconds; ``compute``, ``tensor`` by stage of one micro-batch; ``last`` and
-    ``data`` once a step, of the slowest stage."""
+    ``data`` once a step, of the slowest stage. ``costs``, ``signatures``: of the kernels of that in a micro-batch."""
 
     compute: tuple[float, ...]
     tensor: tuple[float, ...]
     last: float
     data: float
     costs: Costs
+    signatures: tuple[Signature, ...]
 
 
 def parts(card: Card, on: Hardware) -> Parts:
@@ -383,9 +385,16 @@ def parts(card: Card, on: Hardware) -> Parts:
         compute.append(found.compute_us)
         tensor.append(waited * found.collective_us)
         last_us = max(last_us, after.compute_us)
-        known.append(found.costs)
+        known.append(found)
     slowest = known[int(np.argmax(compute))]
-    return Parts(compute=tuple(compute), tensor=tuple(tensor), last=last_us, data=data_us, costs=slowest)
+    return Parts(
+        compute=tuple(compute),
+        tensor=tuple(tensor),
+        last=last_us,
+        data=data_us,
+        costs=slowest.costs,
+        signatures=slowest.signatures,
+    )
 
 
 def step(card: Card, made_of: Parts, scale: Scale) -> tuple[float, float, float]:

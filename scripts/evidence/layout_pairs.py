@@ -157,6 +157,7 @@ def a_token(parts: StepParts, side: Side) -> StepParts:
         copies_us=parts.copies_us * times,
         bubble_us=parts.bubble_us * times,
         beside_us=parts.beside_us * times,
+        of_shape_us={shape: us * times for shape, us in parts.of_shape_us.items()},
     )
 
 

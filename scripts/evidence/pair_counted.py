@@ -13,7 +13,7 @@ import numpy as np
 
 from swapconf.timing import hardware
 from swapconf.timing.costing import COMMON_GROUPS, EXCHANGES
-from swapconf.timing.parts import StepParts
+from swapconf.timing.parts import Shapes, StepParts, of_shapes
 from swapconf.timing.timing import PipelineSchedule
 
 FACTS = Path(__file__).parent / "published" / "layout_sides.json"
@@ -49,11 +49,12 @@ def step(card: cards.Card, chunks: int) -> StepParts:
     micro_us = [compute + tensor for compute, tensor in zip(made_of.compute, made_of.tensor, strict=True)]
     plan = PipelineSchedule(num_stages=card.pp, num_micro_batches=card.rounds, num_chunks=chunks)
     rounds_us = plan.step_us(micro_us)
-    of_group = np.bincount(made_of.costs.group, weights=made_of.costs.duration_us, minlength=len(made_of.costs.spread))
+    group, us = made_of.costs.group, made_of.costs.duration_us.copy()
     exchanges, optimizer = COMMON_GROUPS.index(EXCHANGES), COMMON_GROUPS.index(_OPTIMIZER)
     waited = cards.OVERLAPPED if card.interleave > 1 else 1.0
-    of_group[exchanges] *= waited
-    of_group = of_group * (rounds_us / float(of_group.sum()))
+    us[group == exchanges] *= waited
+    us *= rounds_us / float(us.sum())
+    of_group = np.bincount(group, weights=us, minlength=len(made_of.costs.spread))
     tensor_us = float(of_group[exchanges])
     of_group[optimizer] += made_of.last
     of_group[exchanges] += made_of.data
@@ -68,4 +69,5 @@ def step(card: cards.Card, chunks: int) -> StepParts:
         copies_us=0.0,
         bubble_us=(rounds_us - slowest) * times,
         beside_us=tensor_us * (1 / waited - 1) * times,
+        of_shape_us=of_shapes(us * times, group, Shapes(index=np.arange(len(us)), known=made_of.signatures)),
     )

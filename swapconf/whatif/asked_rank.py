@@ -17,6 +17,7 @@ from swapconf.study.card import card_of
 from swapconf.study.study import Study
 from swapconf.timing.cost import Costs, Machine
 from swapconf.timing.meetings import Call
+from swapconf.timing.parts import Shapes
 from swapconf.timing.steady import rounds
 from swapconf.timing.timing import Floats
 from swapconf.trace import run_record
@@ -125,6 +126,14 @@ class AskedRank:
             middle = int(np.argsort(lasting, kind="stable")[len(lasting) // 2])
             found[first[middle] + 1 : second[middle] + 1] += self._count - self.few
         return found
+
+    def shapes(self, launched: Launched) -> Shapes:
+        """Of the kernels of the program; copies have none."""
+        load = self.step.load
+        index = np.full(len(launched.row), -1, dtype=np.int64)
+        own = launched.row < len(load.index)
+        index[own] = load.index[launched.row[own]]
+        return Shapes(index=index, known=load.signatures)
 
     def _bounds(self, launched: Launched) -> tuple[Ints, Ints]:
         """The first and the second launch of what each micro-batch launches once; of what runs again the first."""

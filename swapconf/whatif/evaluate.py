@@ -204,7 +204,8 @@ class Evaluator:
         durations, met = self._on_clock(launched, machine)
         joint = joint_replay(range(len(launched)), [item.program for item in launched], durations, met)
         step_us = self._ended_us(launched, durations, met)
-        return parts(joint, self._costs(launched, machine), self._times(launched, joint), step_us)
+        shapes = [rank.shapes(item) for rank, item in zip(self._ranks, launched, strict=True)]
+        return parts(joint, self._costs(launched, machine), self._times(launched, joint), shapes, step_us)
 
     def step(self, config: Config, keys: Sequence[Hashable], machine: int = 0) -> Known:
         """The time of `evaluate` with its range: that of the kernels of the rank that computes longest."""

@@ -10,7 +10,7 @@ import pytest
 from swapconf.timing.cost import Costs
 from swapconf.timing.costing import COMMON_GROUPS, EXCHANGES
 from swapconf.timing.joint import joint_replay
-from swapconf.timing.parts import EXPOSED_MOST, StepParts, difference_us, parts
+from swapconf.timing.parts import EXPOSED_MOST, Shapes, StepParts, difference_us, parts
 from swapconf.timing.timing import COLLECTIVE, COMPUTE, Program, Waits
 
 PRODUCTS, EXCHANGED = COMMON_GROUPS.index("matmul"), COMMON_GROUPS.index(EXCHANGES)
@@ -42,7 +42,8 @@ def step(times: tuple[float, ...] = (1.0,) * 5, names: tuple[str, ...] = NAMES) 
     )
     joint = joint_replay([0], [program], [us], ())
     often = np.array(times)
-    return parts(joint, [costs], [often], float((us * often).sum()) - US[0] * times[0])
+    shapes = Shapes(index=np.arange(5), known=names)
+    return parts(joint, [costs], [often], [shapes], float((us * often).sum()) - US[0] * times[0])
 
 
 def test_what_a_program_has_once_counts_once_and_a_round_as_often_as_it_runs() -> None:
@@ -70,3 +71,13 @@ def test_what_runs_beside_may_be_waited_for() -> None:
     between, low, high = difference_us(one, more)
     assert (between, low, high) == (0, 0, pytest.approx(EXPOSED_MOST * 8))
     assert difference_us(more, one)[1] == pytest.approx(-EXPOSED_MOST * 8)
+
+
+def test_the_same_shapes_cancel_out_and_others_do_not() -> None:
+    """As long in each family, and of another shape."""
+    one = step()
+    assert difference_us(one, step()) == (0, 0, 0)
+    other = step(names=(*NAMES[:3], "Gradients/network-Cell/MatMul-op9", NAMES[4]))
+    between, low, high = difference_us(one, other)
+    assert between == 0
+    assert high == -low == pytest.approx(0.1 * 20 * 2**0.5)
