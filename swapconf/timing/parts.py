@@ -79,9 +79,9 @@ def _of_shapes(one: StepParts, other: StepParts) -> tuple[float, float]:
     """How far the difference may be below and above what it is, by what each shape takes more or less."""
     shapes = [*{**one.of_shape_us, **other.of_shape_us}]
     more = np.array([other.of_shape_us.get(shape, 0.0) - one.of_shape_us.get(shape, 0.0) for shape in shapes])
-    alone = list(one.spread)
-    alone[COMMON_GROUPS.index(EXCHANGES)] = _GROUPS_ALONE
-    fast, slow = (np.array([alone[group][side] - 1 for group, _ in shapes]) for side in (0, 1))
+    exchanges = COMMON_GROUPS.index(EXCHANGES)
+    alone = [_GROUPS_ALONE if group == exchanges else one.spread[group] for group, _ in shapes]
+    fast, slow = (np.array([item[side] - 1 for item in alone]) for side in (0, 1))
     return (
         float(np.linalg.norm(np.minimum(more * fast, more * slow))),
         float(np.linalg.norm(np.maximum(more * fast, more * slow))),
