@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import layout_pairs
+import cards
 import numpy as np
 import pair_counted
 import pair_sides
 import pytest
 from layout_pairs import Pair, Verdict, compared, pairs, verdict
 
+from swapconf.timing import hardware
 from swapconf.timing.parts import StepParts
 
 PAIRS = {pair.name: pair for pair in pairs()}
@@ -36,7 +37,7 @@ def test_every_pair_has_a_source_and_layouts_that_are_known() -> None:
     for pair in PAIRS.values():
         assert pair.row["source"]
         assert {pair.row["side_a"], pair.row["side_b"]} <= known
-        assert pair.row["machine"] in layout_pairs.CARDS
+        assert pair.row["machine"] in cards.CARDS
 
 
 @pytest.mark.parametrize("side", pair_sides.sides().values(), ids=lambda side: side.name)
@@ -57,8 +58,8 @@ def test_a_layout_is_a_yaml_without_errors_for_its_cards(side: pair_sides.Side) 
 def test_a_card_of_a_pair_is_counted_as_the_model_cards_are() -> None:
     card, chunks = pair_counted.counted()["card codellama 16p"]
     found = pair_counted.step(card, chunks)
-    made_of = layout_pairs.pair_counted.cards.parts(card, layout_pairs.hardware.load("ascend_910b2"))
-    seconds, _, _ = pair_counted.cards.step(card, made_of, pair_counted.cards.Scale())
+    made_of = cards.parts(card, hardware.load("ascend_910b2"))
+    seconds, _, _ = cards.step(card, made_of, cards.Scale())
     assert found.step_us * card.tokens * card.rounds / (card.tp * card.pp) == pytest.approx(seconds * 1e6)
     assert float(found.of_group_us.sum()) == pytest.approx(found.step_us)
     assert 0.8 * found.step_us < sum(found.of_shape_us.values()) < found.step_us
