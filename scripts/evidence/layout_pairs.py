@@ -262,14 +262,14 @@ def page(found: Sequence[tuple[Pair, Predicted]]) -> str:
 
 
 _NOT_PREDICTED = (
-    "Llama2-70B enlarged, 1,024 cards, + 70 % (mindformers, perf_optimize): neither the model nor its sequence is told, "
-    "and input was mended in between.",
-    "Bloom-176B, 96 cards, micro-batches of 4 and 2 (MindSpeed-LLM, d8727986): the older figure is of 4 micro-batches on "
-    "12 stages.",
+    "Llama2-70B enlarged, 1,024 cards, + 70 % (mindformers, perf_optimize): neither the model nor its sequence is "
+    "told, and input was mended in between.",
+    "Bloom-176B, 96 cards, micro-batches of 4 and 2 (MindSpeed-LLM, d8727986): the older figure is of 4 micro-batches "
+    "on 12 stages.",
     "ChatGLM3-6B, 8 cards, data and context parallel (MindSpeed-LLM, 1.0.RC3): sequences of 8,192 and 32,768; context "
     "parallelism is not counted here.",
-    "Layers and micro-batches by stage, + 7.6 % (MindSpeed, automated-pipeline.md): the mean of three models, no layout "
-    "is told.",
+    "Layers and micro-batches by stage, + 7.6 % (MindSpeed, automated-pipeline.md): the mean of three models, no "
+    "layout is told.",
 )
 
 
@@ -284,8 +284,8 @@ def _made() -> Iterator[str]:
     yield (
         "Where dry runs cost too much, or mindformers 1.9 has no such model, kernels are counted from shapes as for "
         "[model cards](model-cards.md), with no scale, and gradients behind all else (*counts*). MindSpeed is PyTorch: "
-        "its layouts are predicted as those of a mindformers YAML of the same shapes. Two halves of the tokens in turns, "
-        "and collectives fused with products (mc2), are counted as hiding half of what tensor parallelism sends, as in "
+        "its layouts are predicted as those of a mindformers YAML of the same shapes. Two halves of the tokens in "
+        "turns, and collectives fused with products (mc2), are counted as hiding half of what tensor parallelism sends, as in "
         "the model cards. Where swap is told without what is swapped, it is planned for 58 GB. An Atlas 900 A2 PoDc is "
         "taken for the layouts of mindformers, because the model cards of the same YAMLs are near these figures on it "
         "(Llama2-13B 1,911 to 1,945 tokens/s/p, on an Atlas 800T A2 1,691; CodeLlama-34B 669)."
