@@ -285,10 +285,10 @@ def _made() -> Iterator[str]:
         "Where dry runs cost too much, or mindformers 1.9 has no such model, kernels are counted from shapes as for "
         "[model cards](model-cards.md), with no scale, and gradients behind all else (*counts*). MindSpeed is PyTorch: "
         "its layouts are predicted as those of a mindformers YAML of the same shapes. Two halves of the tokens in "
-        "turns, and collectives fused with products (mc2), are counted as hiding half of what tensor parallelism sends, as in "
-        "the model cards. Where swap is told without what is swapped, it is planned for 58 GB. An Atlas 900 A2 PoDc is "
-        "taken for the layouts of mindformers, because the model cards of the same YAMLs are near these figures on it "
-        "(Llama2-13B 1,911 to 1,945 tokens/s/p, on an Atlas 800T A2 1,691; CodeLlama-34B 669)."
+        "turns, and collectives fused with products (mc2), are counted as hiding half of what tensor parallelism "
+        "sends, as in the model cards. Where swap is told without what is swapped, it is planned for 58 GB. An Atlas "
+        "900 A2 PoDc is taken for the layouts of mindformers, because the model cards of the same YAMLs are near these "
+        "figures on it (Llama2-13B 1,911 to 1,945 tokens/s/p, on an Atlas 800T A2 1,691; CodeLlama-34B 669)."
     )
     yield (
         "*Faster by* is of the tokens a second of a card. The *range* is that of the difference: what both layouts "
