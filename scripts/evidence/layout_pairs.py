@@ -291,6 +291,12 @@ def _made() -> Iterator[str]:
         "figures on it (Llama2-13B 1,911 to 1,945 tokens/s/p, on an Atlas 800T A2 1,691; CodeLlama-34B 669)."
     )
     yield (
+        "Not blind: the batch and the machine of Llama2-13B, and that differences are in doubt by what runs beside "
+        "computation and by shapes that the other layout has not, were settled when pairs 1 and 9 had been seen outside "
+        "of narrower ranges. How wide these doubts are is from other figures: model cards with their true kernels, "
+        "kernels by themselves, and collectives of 2, 4 and 8 cards (`swapconf/timing/parts.py`)."
+    )
+    yield (
         "*Faster by* is of the tokens a second of a card. The *range* is that of the difference: what both layouts "
         "have alike of a kind of kernels is in neither's favour. Where it has both signs, `layout` calls them equal."
     )
