@@ -293,8 +293,8 @@ def _made() -> Iterator[str]:
     yield (
         "Not blind: the batch and the machine of Llama2-13B, and that differences are in doubt by what runs beside "
         "computation and by shapes that the other layout has not, were settled when pairs 1 and 9 had been seen "
-        "outside of narrower ranges. How wide these doubts are is from other figures: model cards with their true kernels, "
-        "kernels by themselves, and collectives of 2, 4 and 8 cards (`swapconf/timing/parts.py`)."
+        "outside of narrower ranges. How wide these doubts are is from other figures: model cards with their true "
+        "kernels, kernels by themselves, and collectives of 2, 4 and 8 cards (`swapconf/timing/parts.py`)."
     )
     yield (
         "*Faster by* is of the tokens a second of a card. The *range* is that of the difference: what both layouts "
