@@ -8,7 +8,8 @@ latency, and each collective what it takes to start.
 
 Source: HCCL (CANN open software), algorithm/impl/operator/coll_alg_operator.cc, GetDefaultAlgoLevel1V2 and
 SelectAlgoTypeForAllReduce ff., for the Ascend 910B with operators launched one by one, as MindSpore does with jit_level
-O0 and O1. With deterministic sums HCCL has no pipeline for what adds up; that is not asked for here.
+O0 and O1. With deterministic sums HCCL has no pipeline for what adds up; that is not asked for here. Other cards are
+taken to do the same, with their own links and latency.
 """
 
 from __future__ import annotations

@@ -128,12 +128,13 @@ class AskedRank:
         return found
 
     def shapes(self, launched: Launched) -> Shapes:
-        """Of the kernels of the program; copies have none."""
+        """Of the kernels of the program; copies have none. Groups are alike wherever their first rank is."""
         load = self.step.load
         index = np.full(len(launched.row), -1, dtype=np.int64)
         own = launched.row < len(load.index)
         index[own] = load.index[launched.row[own]]
-        return Shapes(index=index, known=load.signatures)
+        known = [replace(item, ranks=tuple(rank - item.ranks[0] for rank in item.ranks)) for item in load.signatures]
+        return Shapes(index=index, known=known)
 
     def _bounds(self, launched: Launched) -> tuple[Ints, Ints]:
         """The first and the second launch of what each micro-batch launches once; of what runs again the first."""
