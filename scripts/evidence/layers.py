@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from swapconf.timing import timeline
+from swapconf.timing.collectives import collective_us
 from swapconf.timing.cost import Hardware
 from swapconf.timing.costing import seconds
 from swapconf.timing.timing import COLLECTIVE, COMPUTE, Program, Waits
@@ -68,8 +69,8 @@ class Kernels:
     def collect(self, primitive: str, tensor: Tensor, *, waited_for: bool = True) -> int:
         """Behind all computation so far. ``waited_for``: by the next computation."""
         before = [index for index, stream in enumerate(self.streams) if stream == 0]
-        done = work(primitive, [tensor], [tensor], len(self.ranks))
-        self._add(1e6 * seconds(done, self.hardware, self.ranks), 1, tuple(before[-1:]))
+        took_us = collective_us(primitive, tensor.size_bytes or 0, self.ranks, _at_peak(self.hardware))
+        self._add(took_us, 1, tuple(before[-1:]))
         if waited_for:
             self.joined.append(len(self.times_us) - 1)
         return len(self.times_us) - 1
@@ -101,6 +102,11 @@ class Kernels:
             freed=np.full(count, NEVER, dtype=np.int64),
         )
         return timeline.replay(program, np.array(self.times_us)).step_us
+
+
+def _at_peak(card: Hardware) -> Hardware:
+    """As kernels that compute are priced here: what moves alone, at the peak of the links."""
+    return card.having("collective_slowdown", 1.0, "at peak").having("collective_start_us", 1e-3, "at peak")
 
 
 def half(*shape: int) -> Tensor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from swapconf.layout.ranked import Row
 from swapconf.timing.costing import COPIES, EXCHANGES
 from swapconf.timing.families import FAMILIES
-from swapconf.timing.parts import GRADIENTS, doubts_us
+from swapconf.timing.parts import GRADIENTS, OVERLAP, doubts_us
 from swapconf.words.phrases import mark, phrase
 
 _DECIDING = {
@@ -18,6 +18,10 @@ _DECIDING = {
     GRADIENTS: mark(
         "what would decide: how far adding up gradients runs beside other work; profile a step of the layout with more "
         "data parallelism, and see what it waits for them (`swapconf timeline --measured DIR`)"
+    ),
+    OVERLAP: mark(
+        "what would decide: how much of what is exchanged really runs beside computation; profile a step of the layout "
+        "with more of it, and see what it waits for (`swapconf timeline --measured DIR`)"
     ),
 }
 _OTHER_KERNELS = mark(

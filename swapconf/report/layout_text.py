@@ -14,7 +14,7 @@ from swapconf.layout.written import offset
 from swapconf.plan.planned import Planned, Verdict
 from swapconf.report import plan_text, plan_told
 from swapconf.report.layout_doubt import what_decides
-from swapconf.timing.parts import HIDDEN_MOST
+from swapconf.timing.parts import EXPOSED_MOST, HIDDEN_MOST
 from swapconf.words.columns import Column, PrintedTable, count, record, size, table, words
 from swapconf.words.phrases import joined, phrase, plural, show
 from swapconf.words.units import show_bytes, show_range
@@ -59,9 +59,11 @@ def verdict_lines(ranking: Ranking, slower_link: float) -> Iterator[str]:
             yield what_decides(best, ranking.equal[0])
     yield phrase(
         "steps are those with a host link {share:.0%} slower than told; of the time for adding up gradients up to "
-        "{hidden:.0%} may be hidden in a real step, which the ranges allow for",
+        "{hidden:.0%} may be hidden in a real step, and of what is exchanged beside computation up to {exposed:.0%} "
+        "waited for, which the ranges allow for",
         share=slower_link,
         hidden=HIDDEN_MOST,
+        exposed=EXPOSED_MOST,
     )
     if ranking.found.is_interrupted:
         yield plan_told.ENDED_EARLY

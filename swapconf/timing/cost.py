@@ -32,7 +32,9 @@ FIGURES: Mapping[str, str] = {
     "peer_link_gbps": "one link between two cards of a host, 10^9 bytes a second",
     "peer_links": "how many such links a card uses at once",
     "collective_slowdown": "how many times longer a collective takes in a step than at the peak of its links",
+    "collective_start_us": "what a collective takes beside what it moves, microseconds",
     "network_gbps": "between cards of two hosts, for one card, 10^9 bytes a second",
+    "network_latency_us": "what each step of a collective between hosts takes beside what it moves, microseconds",
     "cards_per_host": "cards, as MindSpore counts devices, of one host",
 }
 

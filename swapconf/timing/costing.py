@@ -15,13 +15,25 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from swapconf.timing.collectives import collective_us
 from swapconf.timing.cost import GIGA, ORIGINS, SPREAD, TERA, Costs, FigureOrigin, Hardware, Host
 from swapconf.timing.families import FAMILIES, family_of, kind_of, primitive_of, terms
 from swapconf.timing.measured import TimeTable
 from swapconf.timing.measurements import Measured
 from swapconf.timing.program import step_tasks
-from swapconf.trace.trace import Kernel, Task, Tensor, Trace
-from swapconf.trace.work import COLLECTIVES, COPY, FLASH, FLASH_GRAD, VIEWS, Attention, Work, attention_of, work
+from swapconf.trace.trace import POINT_TO_POINT, Kernel, Task, Tensor, Trace
+from swapconf.trace.work import (
+    COLLECTIVES,
+    COPY,
+    FLASH,
+    FLASH_GRAD,
+    VIEWS,
+    Attention,
+    Work,
+    attention_of,
+    size_bytes,
+    work,
+)
 from swapconf.upstream.device_kernels import is_between_stages
 
 _INTEGER = re.compile(r"ValueNode<Int64Imm> (-?\d+)")
@@ -36,7 +48,7 @@ _CAUSAL_MODES = frozenset({2, 3})  # leftUpCausal and rightDownCausal of flash a
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What kernels that take equally long have in common. ``ranks``: of a collective."""
+    """What kernels that take equally long have in common. ``ranks``: of a collective; of a message its two ends."""
 
     primitive: str
     inputs: tuple[Tensor, ...]
@@ -65,7 +77,9 @@ def workload(trace: Trace) -> Workload:
         # by id: readers keep equal lists once, and the trace keeps them alive; to hash all shapes takes a fifth longer
         key = (task.primitive, id(task.input_tensors), id(task.output_tensors), id(task.attributes), attention)
         if key not in same:
-            signature = Signature(task.primitive, task.input_tensors, task.output_tensors, _ranks(task), attention)
+            signature = Signature(
+                task.primitive, task.input_tensors, task.output_tensors, _ranks(task, trace.rank), attention
+            )
             same[key] = known.setdefault(signature, len(known))
         index.append(same[key])
     return Workload(
@@ -148,25 +162,16 @@ def costs(load: Workload, hardware: Hardware, host: Host | None = None, measured
     return Costs(duration_us=duration, origin=origin, group=group, spread=spread)
 
 
-def seconds(done: Work, hardware: Hardware, ranks: Sequence[int] = (), host: Host | None = None) -> float:
-    """The longest of what a kernel does, at peak rates."""
+def seconds(done: Work, hardware: Hardware, host: Host | None = None) -> float:
+    """The longest of what a kernel does that is no collective, at peak rates."""
     value = hardware.value
     products = done.matrix_ops + done.wide_matrix_ops * value("matrix_fp32_slowdown")
     return max(
         products / (value("matrix_tflops") * TERA),
         done.vector_ops / (value("vector_tflops") * TERA),
         done.memory_bytes / (value("memory_gbps") * GIGA),
-        done.sent_bytes / (group_gbps(hardware, ranks) * GIGA),
         done.copied_bytes / ((host or Host()).link_gbps(hardware) * GIGA),
     )
-
-
-def group_gbps(hardware: Hardware, ranks: Sequence[int]) -> float:
-    """What one card sends at once in a group: on all links to its peers, or through the network between hosts."""
-    cards = hardware.value("cards_per_host")
-    if len({rank // cards for rank in ranks}) > 1:
-        return hardware.value("network_gbps")
-    return hardware.value("peer_link_gbps") * max(1, min(len(ranks) - 1, hardware.value("peer_links")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,16 +197,16 @@ def _known(signature: Signature, hardware: Hardware, host: Host) -> Estimate:
 
 
 def _estimate(signature: Signature, hardware: Hardware, host: Host) -> Estimate:
-    primitive, ranks = primitive_of(signature.primitive), signature.ranks
+    primitive = primitive_of(signature.primitive)
     if primitive in VIEWS:
         return Estimate(0.0, "other")
+    if primitive in COLLECTIVES:
+        whole_bytes = max(size_bytes(signature.inputs), size_bytes(signature.outputs))
+        return Estimate(collective_us(primitive, whole_bytes, signature.ranks, hardware), EXCHANGES)
     attention = signature.attention or attention_of(primitive, signature.inputs)
-    done = work(primitive, signature.inputs, signature.outputs, max(1, len(ranks)), attention)
-    if primitive == COPY or primitive in COLLECTIVES:
-        us = 1e6 * seconds(done, hardware, ranks, host)
-        if primitive == COPY:
-            return Estimate(us, COPIES)
-        return Estimate(us * hardware.value("collective_slowdown"), EXCHANGES)
+    done = work(primitive, signature.inputs, signature.outputs, attention=attention)
+    if primitive == COPY:
+        return Estimate(1e6 * seconds(done, hardware, host), COPIES)
     family = family_of(primitive, attention, (*signature.inputs, *signature.outputs))
     kind = kind_of(primitive, family, signature.inputs, signature.outputs)
     made_of = terms(primitive, signature.inputs, signature.outputs, done, hardware)
@@ -224,9 +229,14 @@ def _groups(hardware: Hardware) -> Mapping[str, int]:
     return {name: number for number, name in enumerate((*COMMON_GROUPS, *hardware.kinds))}
 
 
-def _ranks(task: Task) -> tuple[int, ...]:
-    told = dict(task.attributes).get("comm_rank", "")
-    return tuple(int(rank) for rank in told.split() if rank.isdigit())
+def _ranks(task: Task, rank: int) -> tuple[int, ...]:
+    """Of its group; of a message the two that it is between, as its group is the whole pipeline."""
+    told = dict(task.attributes)
+    ranks = tuple(int(word) for word in told.get("comm_rank", "").split() if word.isdigit())
+    peer = told.get("dst_rank" if task.primitive == "Send" else "src_rank", "")
+    if task.primitive not in POINT_TO_POINT or not peer.isdigit() or rank not in ranks or int(peer) == rank:
+        return ranks
+    return tuple(sorted((rank, int(peer))))
 
 
 def _attention(kernel: Kernel) -> Attention | None:

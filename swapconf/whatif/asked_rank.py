@@ -17,6 +17,7 @@ from swapconf.study.card import card_of
 from swapconf.study.study import Study
 from swapconf.timing.cost import Costs, Machine
 from swapconf.timing.meetings import Call
+from swapconf.timing.parts import Shapes
 from swapconf.timing.steady import rounds
 from swapconf.timing.timing import Floats
 from swapconf.trace import run_record
@@ -69,11 +70,6 @@ class AskedRank:
         self.devices: Latest[int, Lifetimes] = Latest(_DEVICES)
 
     @property
-    def scale(self) -> float:
-        """How many micro-batches a step has for each that the trace has."""
-        return self._count / self.few if self.few < self._count else 1.0
-
-    @property
     def workspace_bytes(self) -> int:
         return int(with_workspace.workspace(self.question.trace, self._card).size_bytes.max(initial=0))
 
@@ -117,10 +113,35 @@ class AskedRank:
         """What the micro-batches take that the trace lacks; see timing/steady.py."""
         if not len(self._first):
             return 0.0
+        first, second = self._bounds(launched)
+        return (self._count - self.few) * float(np.median(ends_us[second] - ends_us[first]))
+
+    def times(self, launched: Launched, ends_us: Floats) -> Floats:
+        """[n] how often each kernel of the program runs in a step: those of one round, once more for each micro-batch
+        that the trace lacks."""
+        found = np.ones(len(launched.program))
+        if len(self._first):
+            first, second = self._bounds(launched)
+            lasting = ends_us[second] - ends_us[first]
+            middle = int(np.argsort(lasting, kind="stable")[len(lasting) // 2])
+            found[first[middle] + 1 : second[middle] + 1] += self._count - self.few
+        return found
+
+    def shapes(self, launched: Launched) -> Shapes:
+        """Of the kernels of the program; copies have none. Groups are alike wherever their first rank is."""
+        load = self.step.load
+        index = np.full(len(launched.row), -1, dtype=np.int64)
+        own = launched.row < len(load.index)
+        index[own] = load.index[launched.row[own]]
+        known = [replace(item, ranks=tuple(rank - item.ranks[0] for rank in item.ranks)) for item in load.signatures]
+        return Shapes(index=index, known=known)
+
+    def _bounds(self, launched: Launched) -> tuple[Ints, Ints]:
+        """The first and the second launch of what each micro-batch launches once; of what runs again the first."""
         at = np.zeros(len(self.step.program), dtype=np.int64)
         own = np.flatnonzero(launched.row < len(at))
-        at[launched.row[own][::-1]] = own[::-1]  # of a kernel that runs again the first
-        return (self._count - self.few) * float(np.median(ends_us[at[self._second]] - ends_us[at[self._first]]))
+        at[launched.row[own][::-1]] = own[::-1]
+        return at[self._first], at[self._second]
 
 
 # --- its baselines ----------------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ from swapconf.timing.joint import joint_replay
 from swapconf.timing.joint_step import joint_ends_us
 from swapconf.timing.meetings import Call, Meeting, absent, meetings
 from swapconf.timing.parts import StepParts, parts
-from swapconf.timing.timing import Floats
+from swapconf.timing.timing import Floats, JointTimeline
 from swapconf.trace.trace import Trace
 from swapconf.upstream.facts import Versions
 from swapconf.whatif.asked_rank import AskedRank
@@ -187,11 +187,16 @@ class Evaluator:
         joint = joint_replay(range(len(launched)), [item.program for item in launched], durations, met)
         return Waits(
             stall_us=tuple(
-                rank.scale * float((line.stalls_us[:, 1] - line.stalls_us[:, 0]).sum())
-                for rank, line in zip(self._ranks, joint.ranks, strict=True)
+                float((line.timeline.exposed_us * times).sum())
+                for line, times in zip(joint.ranks, self._times(launched, joint), strict=True)
             ),
             bubble_us=tuple(line.bubble_us for line in joint.ranks),
         )
+
+    def _times(self, launched: Sequence[Launched], joint: JointTimeline) -> list[Floats]:
+        """By rank, how often each kernel of its program runs in a step."""
+        lines = (line.timeline.end_us for line in joint.ranks)
+        return [rank.times(item, end) for rank, item, end in zip(self._ranks, launched, lines, strict=True)]
 
     def parts(self, config: Config, keys: Sequence[Hashable], machine: int = 0) -> StepParts:
         """What the step of `evaluate` is made of, to be held against those of other jobs."""
@@ -199,7 +204,8 @@ class Evaluator:
         durations, met = self._on_clock(launched, machine)
         joint = joint_replay(range(len(launched)), [item.program for item in launched], durations, met)
         step_us = self._ended_us(launched, durations, met)
-        return parts(joint, self._costs(launched, machine), [rank.scale for rank in self._ranks], step_us)
+        shapes = [rank.shapes(item) for rank, item in zip(self._ranks, launched, strict=True)]
+        return parts(joint, self._costs(launched, machine), self._times(launched, joint), shapes, step_us)
 
     def step(self, config: Config, keys: Sequence[Hashable], machine: int = 0) -> Known:
         """The time of `evaluate` with its range: that of the kernels of the rank that computes longest."""

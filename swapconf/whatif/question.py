@@ -87,7 +87,7 @@ class Question:
     def __init__(self, folder: Path, study: Study, policy: str = "mindspore", machine: Machine | None = None) -> None:
         study = as_run(study, folder)
         network = network_asked(study)
-        trace = trace_folder.read(folder, rank=0)
+        trace = trace_folder.read(folder, run_record.report(folder).get("rank", 0))
         settings = run_record.read(folder).get("settings")
         recorded = settings if isinstance(settings, dict) else {}
         if other := other_run(study, trace, recorded):

@@ -15,7 +15,7 @@ import pytest
 from swapconf.profile import kernel_details, profiler_folder, trace_view
 from swapconf.timing import hardware, hardware_names
 from swapconf.timing.cost import FIGURES, ORIGINS, Costs, FigureOrigin, Host
-from swapconf.timing.costing import Signature, Workload, costs, group_gbps, seconds, workload
+from swapconf.timing.costing import Signature, Workload, costs, seconds, workload
 from swapconf.timing.measurements import Measured, MeasuredCopy, MeasuredKernel
 from swapconf.trace import trace_folder
 from swapconf.trace.trace import Tensor
@@ -118,14 +118,6 @@ def test_copies_are_moved_and_views_are_free() -> None:
 def test_unknown_sizes_count_as_nothing() -> None:
     assert work("MatMul", (bf16(-1, 4), bf16(4, 4)), (bf16(-1, 4),)).matrix_ops == 0
     assert work("Add", (Tensor("Nothing", (4,)),), ()).memory_bytes == 0
-
-
-def test_a_group_uses_all_links_of_a_host_and_the_network_beyond() -> None:
-    link, links = CARD.value("peer_link_gbps"), CARD.value("peer_links")
-    assert group_gbps(CARD, (0, 1)) == link
-    assert group_gbps(CARD, (0, 1, 2, 3)) == 3 * link
-    assert group_gbps(CARD, range(8)) == links * link
-    assert group_gbps(CARD, (0, 8)) == CARD.value("network_gbps")
 
 
 def test_cards_share_their_host() -> None:

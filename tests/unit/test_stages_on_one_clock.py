@@ -125,7 +125,7 @@ def test_a_slower_stage_is_imbalance_for_itself_and_bubbles_for_the_other(tmp_pa
     assert odd.pipeline is not None
     assert even.pipeline is not None
     assert odd.pipeline.imbalance > 0.2 > even.pipeline.imbalance
-    assert odd.joint.ranks[1].bubble_us > 1.4 * even.joint.ranks[1].bubble_us
+    assert odd.joint.ranks[1].bubble_us > 1.2 * even.joint.ranks[1].bubble_us
     assert odd.pipeline.schedule == PipelineSchedule(num_stages=2, num_micro_batches=MICRO_BATCHES)
     assert odd.pipeline.formula_us < odd.joint.step_us
 

@@ -32,7 +32,7 @@ def test_the_step_its_streams_and_what_is_exposed_are_shown() -> None:
     result = run(SWAP, "--hardware", "ascend_910b2")
     assert result.exit_code == 0
     for words in (
-        "a step on Ascend 910B2 takes 12.07 ms, 10.68 to 14.46 (estimated 100%)",
+        "a step on Ascend 910B2 takes 12.20 ms, 10.67 to 14.60 (estimated 100%)",
         "generic profile: matrix_fp32_slowdown",
         "D2H",
         "H2D",
