@@ -20,6 +20,7 @@ from swapconf.layout.judged import Judged
 from swapconf.layout.layout import Layout, layout_of
 from swapconf.layout.legal import layouts, wishes
 from swapconf.layout.runs import RunSettings
+from swapconf.plan.judge import Judge
 from swapconf.study.study import Study, study_for_check
 from swapconf.words.findings import has_errors
 
@@ -39,7 +40,9 @@ def main() -> None:
             continue
         seconds, told = _timed(study, changes, cards)
         first = first or seconds
-        print(f"{cards} cards, {layers} layers: {told}; {seconds:.2f} s, {seconds / first:.2f} of the first", flush=True)
+        print(
+            f"{cards} cards, {layers} layers: {told}; {seconds:.2f} s, {seconds / first:.2f} of the first", flush=True
+        )
 
 
 def _cases(cards: str, layers: str) -> list[tuple[int, int]]:
@@ -70,7 +73,7 @@ def _scaled(own: Layout, cards: int) -> Layout:
     return replace(own, micro_batches=max(own.micro_batches * cards // own.cards, 1))
 
 
-def _no_judge(*_: object) -> None:
+def _no_judge(*_: object) -> Judge:
     raise AssertionError("nothing is run here")
 
 
