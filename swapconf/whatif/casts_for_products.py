@@ -21,5 +21,5 @@ def casts_for_products(baseline: Baseline) -> list[int]:
     primitive, is_forward = kernels.primitives, ~kernels.backward[reads.kernel] & (reads.face >= 0)
     of_split = is_forward & np.isin(primitive[reads.face], _SPLITS) & (primitive[reads.kernel] == CAST)
     for_others = is_forward & (primitive[reads.kernel] != PRODUCT)
-    found: list[int] = np.setdiff1d(reads.kernel[of_split], reads.face[for_others]).tolist()
-    return found
+    casts: list[int] = np.setdiff1d(reads.kernel[of_split], reads.face[for_others]).tolist()
+    return casts

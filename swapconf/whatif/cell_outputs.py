@@ -33,15 +33,15 @@ def cell_outputs(
         across &= ~(standing & (asked[baseline.below] != asked))[face]
     behind: dict[int, list[int]] = {}  # of views without a cell of their own, who reads them counts
     lost = kernels.is_lost & baseline.views
-    for one, other in zip(reader[lost[face]].tolist(), face[lost[face]].tolist(), strict=True):
-        behind.setdefault(other, []).append(one)
+    for user, view in zip(reader[lost[face]].tolist(), face[lost[face]].tolist(), strict=True):
+        behind.setdefault(view, []).append(user)
     nodes, blocks = set[int](), set[int]()
     columns = (column[across].tolist() for column in (reader, face, baseline.edge_blocks))
-    for one, other, block in zip(*columns, strict=True):
-        root = {cells[asked[other]]}
-        if not all(descends(home[last], root) for last in behind.get(one, [one])):
-            if baseline.num_made[other] < 2:
-                nodes.add(other)
+    for user, kernel, block in zip(*columns, strict=True):
+        root = {cells[asked[kernel]]}
+        if not all(descends(home[last], root) for last in behind.get(user, [user])):
+            if baseline.num_made[kernel] < 2:
+                nodes.add(kernel)
             else:
                 blocks.add(block)
     return sorted(nodes), sorted(blocks)

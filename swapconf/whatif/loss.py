@@ -41,12 +41,12 @@ def _head(baseline: Baseline, begin: int) -> tuple[int, list[int]]:
             for row in baseline.rows_of(first)
             if kernels.backward[baseline.maker[reads.block[row]]]
         }
-        for other in range(first + 1, min(first + REACH, len(kernels))):
-            if kernels.primitive[other] == "MatMul" and given & {
-                int(reads.block[row]) for row in baseline.rows_of(other)
+        for second in range(first + 1, min(first + REACH, len(kernels))):
+            if kernels.primitive[second] == "MatMul" and given & {
+                int(reads.block[row]) for row in baseline.rows_of(second)
             }:
-                adds = [kernel for kernel in baseline.followers(other) if kernels.primitive[kernel] == "AssignAdd"]
-                return (first, [other, *adds[:1]]) if adds else (0, [])
+                adds = [kernel for kernel in baseline.followers(second) if kernels.primitive[kernel] == "AssignAdd"]
+                return (first, [second, *adds[:1]]) if adds else (0, [])
         break
     return 0, []
 

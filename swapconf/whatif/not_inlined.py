@@ -16,10 +16,10 @@ _SORT = "SortExt"  # of tokens, before they are sent and behind
 
 def left(baseline: Baseline, outputs: Sequence[int]) -> Flags:
     """[kernels] see `decide.lazy_inline`. ``outputs``: blocks of recomputed cells, one of several of a kernel each."""
-    found = baseline.of_weights | (baseline.kernels.primitives == DISPATCH) | baseline.lost_splits
-    found |= baseline.of_other_cells | _sorts_to_send(baseline)
-    found[baseline.maker[list(outputs)]] = True
-    return np.asarray(found)
+    stays = baseline.of_weights | (baseline.kernels.primitives == DISPATCH) | baseline.lost_splits
+    stays |= baseline.of_other_cells | _sorts_to_send(baseline)
+    stays[baseline.maker[list(outputs)]] = True
+    return np.asarray(stays)
 
 
 def _sorts_to_send(baseline: Baseline) -> Flags:
@@ -27,6 +27,6 @@ def _sorts_to_send(baseline: Baseline) -> Flags:
     MindSpore then makes nodes that tell no cell, as of splits (see ``lost_splits``). Those of what came are called
     without, and run again (measured with 2.9.0: Qwen3-MoE and DeepSeek-V3)."""
     kernels, (reader, face) = baseline.kernels, baseline.edges
-    found = (kernels.primitives == _SORT) & kernels.is_lost & (kernels.passing >= 0)
+    sorts = (kernels.primitives == _SORT) & kernels.is_lost & (kernels.passing >= 0)
     sent = kernels.primitives == DISPATCH
-    return np.asarray(found & ~spread(reader, face, sent, np.ones_like(sent))) if found.any() else found
+    return np.asarray(sorts & ~spread(reader, face, sent, np.ones_like(sent))) if sorts.any() else sorts

@@ -30,15 +30,15 @@ def opened(
     baseline: Baseline,
     program: StrategyProgram,
     windows: Windows,
-    known: Mapping[int, Ints],
+    alone: Mapping[int, Ints],
     slack: Slack | None = None,
 ) -> tuple[StrategyProgram, Windows]:
-    """``known``: see `gradient_only`. The same program, where no copy reaches so far."""
+    """``alone``: see `gradient_only`. The same program, where no copy reaches so far."""
     begin = baseline.returnable[windows.face]
     places: dict[int, int] = {}
     returned = windows.returned.copy()
     untied = _untied(baseline, program, windows)
-    for start, late in known.items():
+    for start, late in alone.items():
         last = int(program.where[late].max())
         copies = np.flatnonzero((begin == start) & ~windows.unread & (windows.returned <= last)).tolist()
         if copies:
@@ -78,9 +78,9 @@ def _placed(
             waiting.append(item)
             continue
         first = int(program.where[item]) - BEFORE_GRADIENTS
-        yield from ((one, first + TURN * turn) for turn, one in enumerate(waiting))
+        yield from ((entry, first + TURN * turn) for turn, entry in enumerate(waiting))
         waiting = []
-    yield from ((one, last * TICKS + GRADIENT_ONLY + TURN * turn) for turn, one in enumerate(waiting))
+    yield from ((entry, last * TICKS + GRADIENT_ONLY + TURN * turn) for turn, entry in enumerate(waiting))
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class _Opening:
         for reader, copy in zip(self.program.reader[inside].tolist(), self.windows.uses[inside].tolist(), strict=True):
             read.setdefault(reader, set()).add(copy)
         first = sorted(self.kernels, key=lambda kernel: int(self.program.where[kernel]))
-        inner = sorted({copy for found in read.values() for copy in found} & set(copies))
+        inner = sorted({copy for of_reader in read.values() for copy in of_reader} & set(copies))
         if inner:  # what reads a copy waits for it in the first order, too
             first = [item for item in self._launch(first, read, inner, {}) if item >= 0]
         return self._launch(first, read, copies, self._ties(first, copies))
@@ -132,8 +132,8 @@ class _Opening:
 
     def _depths(self, first: Iterable[int], copies: Iterable[int], ties: Mapping[int, int]) -> dict[int, int]:
         """A copy is a kernel itself, and what ties it stands between it and the start."""
-        found = {~copy: int(self.windows.far[copy]) + 1 + (copy in ties) for copy in copies}
-        return found | {kernel: int(self.baseline.distance[kernel]) for kernel in first}
+        depth_of = {~copy: int(self.windows.far[copy]) + 1 + (copy in ties) for copy in copies}
+        return depth_of | {kernel: int(self.baseline.distance[kernel]) for kernel in first}
 
     def _needs(
         self, first: Sequence[int], read: Mapping[int, set[int]], ties: Mapping[int, int]

@@ -86,8 +86,8 @@ def prediction(prepared: PlacedBaseline, launched: LaunchPlan) -> Prediction:
     blocks, count = baseline.blocks, len(baseline.blocks)
     total = count + len(program.origin)
     held = np.full(total, -1, dtype=np.int64)
-    made = baseline.maker >= 0
-    held[:count][made] = program.where[baseline.maker[made]]
+    has_maker = baseline.maker >= 0
+    held[:count][has_maker] = program.where[baseline.maker[has_maker]]
     held[count:] = program.born
     staying = windows.uses < 0
     np.maximum.at(held, program.block[staying], program.until[staying])
@@ -95,11 +95,13 @@ def prediction(prepared: PlacedBaseline, launched: LaunchPlan) -> Prediction:
     old = baseline.maker.copy() * TICKS
     np.maximum.at(old, baseline.reads.block, baseline.reads.until * TICKS)
     start = np.concatenate([blocks.start, born_at(baseline, program.born)])
-    elsewhere = np.flatnonzero(made)[program.where[baseline.maker[made]] != baseline.maker[made] * TICKS]
+    elsewhere = np.flatnonzero(has_maker)[program.where[baseline.maker[has_maker]] != baseline.maker[has_maker] * TICKS]
     start[elsewhere] = born_at(baseline, program.where[baseline.maker[elsewhere]])
     start[windows.block[windows.early]] = born_at(baseline, windows.copied[windows.early] - 2)
     end = np.concatenate([blocks.end, np.zeros(total - count, dtype=np.int64)])
-    changed = np.flatnonzero(np.concatenate([(held[:count] != old) & made, np.ones(total - count, dtype=np.bool_)]))
+    changed = np.flatnonzero(
+        np.concatenate([(held[:count] != old) & has_maker, np.ones(total - count, dtype=np.bool_)])
+    )
     origin = np.concatenate([np.arange(count), program.origin])[changed]
     end[changed] = _freed(baseline, held[changed], origin, old)
     kept = windows.returned.copy()

@@ -177,13 +177,13 @@ def tied(
         goes_on[_of_layers(baseline, whole)] = False
     through, uses = program.again.copy(), np.flatnonzero(program.again)
     through[uses] = ~baseline.sees(program.reader[uses], program.face[uses])
-    found: Flags = program.again & (program.face >= 0) & (through | (elsewhere & ~goes_on[program.reader]))
+    hidden: Flags = program.again & (program.face >= 0) & (through | (elsewhere & ~goes_on[program.reader]))
     sums, in_celled = kernels.primitives == _MCORE_ADD, _of_layers(baseline, celled)
     if baseline.in_state is not None and not baseline.is_piped:
         plain = sums & ~baseline.waits_for_state
         if not baseline.with_experts.any():
             plain &= ~in_celled
-        found &= through | ~plain[source]
+        hidden &= through | ~plain[source]
     behind = _of_layers(baseline, [layer for layer, is_behind in celled.items() if is_behind])
     handed = behind | (sums & baseline.waits_for_state)
     stateful = elsewhere & _of_layers(baseline, whole)[program.reader] & handed[source]
@@ -195,19 +195,19 @@ def tied(
         free = ~baseline.waits_for_state
         if not baseline.with_experts.any():
             free &= ~behind
-        found &= ~(twice & elsewhere & free[source])
-    found |= stateful
+        hidden &= ~(twice & elsewhere & free[source])
+    hidden |= stateful
     later = (program.again & ~through) | kernels.backward[program.reader]
-    found &= baseline.twin[program.reader] < 0
-    uses = np.flatnonzero(found & ~stateful)
-    found[uses] = ~np.isin(seen[uses], seen[later & ~found])
-    return found
+    hidden &= baseline.twin[program.reader] < 0
+    uses = np.flatnonzero(hidden & ~stateful)
+    hidden[uses] = ~np.isin(seen[uses], seen[later & ~hidden])
+    return hidden
 
 
 def _of_layers(baseline: Baseline, layers: Collection[str]) -> Flags:
     """[kernels]"""
-    is_one = np.array([*(name in layers for name in baseline.layers.names), "" in layers], dtype=np.bool_)
-    return np.asarray(is_one[baseline.kernels.layer] & (baseline.kernels.passing >= 0))
+    is_in = np.array([*(name in layers for name in baseline.layers.names), "" in layers], dtype=np.bool_)
+    return np.asarray(is_in[baseline.kernels.layer] & (baseline.kernels.passing >= 0))
 
 
 def taken(baseline: Baseline, program: StrategyProgram) -> Flags:
@@ -241,11 +241,11 @@ def _moved_by(baseline: Baseline, of_moved: Ints, face: Ints) -> Ints:
 
 def _with_twins(baseline: Baseline, rows: Ints, node: Ints, covered: Flags) -> tuple[Ints, Ints]:
     """What the model computes again anyway runs with the recomputed cell around it, also for a gradient alone."""
-    mine = np.flatnonzero(covered & (baseline.twin >= 0) & ~baseline.views)
-    if not len(mine):
+    covered_twins = np.flatnonzero(covered & (baseline.twin >= 0) & ~baseline.views)
+    if not len(covered_twins):
         return rows, node
     original = np.full(len(covered), -1, dtype=np.int64)
-    original[baseline.twin[mine]] = mine
+    original[baseline.twin[covered_twins]] = covered_twins
     more = np.flatnonzero((baseline.reads.face >= 0) & (original[baseline.reads.face] >= 0))
     return np.concatenate([rows, more]), np.concatenate([node, original[baseline.reads.face[more]]])
 

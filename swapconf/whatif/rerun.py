@@ -104,8 +104,8 @@ def rerun_of(prepared: PlacedBaseline, strategy: Strategy) -> Rerun:
     key = strategy.options, tuple(plan.recomputed for plan in prepared.plans(strategy)), tuple(owns)
     if key not in prepared.reruns:
         prepared.reruns[key] = _runs_again(prepared, strategy, owns)
-    found: Rerun = prepared.reruns[key]
-    return found
+    rerun: Rerun = prepared.reruns[key]
+    return rerun
 
 
 def _runs_again(prepared: PlacedBaseline, strategy: Strategy, owns: Sequence[Own]) -> Rerun:
@@ -217,35 +217,35 @@ def _of_all_layers(prepared: PlacedBaseline, strategy: Strategy) -> dict[int, di
     """By pass the kernels shared by all layers that are recomputed in that one's, and in which of their cells."""
     if not prepared.sites.shared:
         return {}
-    known: dict[LayerPlan, dict[int, dict[str, bool]]] = {}
+    of_plan: dict[LayerPlan, dict[int, dict[str, bool]]] = {}
     for entry in strategy.layers:
-        if entry.plan not in known:
-            known[entry.plan] = _shared_again(prepared.sites, entry)
-    of_layer = {entry.layer.name: known[entry.plan] for entry in strategy.layers}
+        if entry.plan not in of_plan:
+            of_plan[entry.plan] = _shared_again(prepared.sites, entry)
+    of_layer = {entry.layer.name: of_plan[entry.plan] for entry in strategy.layers}
     again = ((number, of_layer.get(prepared.baseline.layer_of(number))) for number in prepared.passes)
     return {number: kernels for number, kernels in again if kernels}
 
 
 def _shared_again(sites: Sites, entry: LayerStrategy) -> dict[int, dict[str, bool]]:
     """By kernel shared by all layers in which of its cells it is recomputed in one of them, as far as in any."""
-    operators, found = entry.layer.template.by_path, dict[int, dict[str, bool]]()
+    operators, again_in = entry.layer.template.by_path, dict[int, dict[str, bool]]()
     for kernel, paths in sites.shared:
         decided = (entry.plan.decisions.get(path_among(path, operators)) for path in paths)
-        again = (one is not None and isinstance(one.action, Recompute) for one in decided)
+        again = (decision is not None and isinstance(decision.action, Recompute) for decision in decided)
         of_cells = dict(zip(cells_of(paths), again, strict=True))
         if any(of_cells.values()):
-            found[kernel] = of_cells
-    return found
+            again_in[kernel] = of_cells
+    return again_in
 
 
 def _parted(prepared: PlacedBaseline, strategy: Strategy) -> list[Own]:
     """What some users have for themselves although all share it in the baseline."""
     if not prepared.sites.shared:
         return []
-    known, users, shared = flags(strategy), prepared.users_of_shared(strategy), dict(prepared.sites.shared)
-    found = kinds(
+    flag_of, users, shared = flags(strategy), prepared.users_of_shared(strategy), dict(prepared.sites.shared)
+    users_alike = kinds(
         prepared.baseline,
-        {kernel: {user: known.get(site) for user, site in sites.items()} for kernel, sites in users.items()},
+        {kernel: {user: flag_of.get(site) for user, site in sites.items()} for kernel, sites in users.items()},
     )
     return [
         Own(
@@ -254,7 +254,7 @@ def _parted(prepared: PlacedBaseline, strategy: Strategy) -> list[Own]:
             cells=cells_of(shared[kernel]),
             site=prepared.sites.row_of.get(users[kernel][min(alike)], -1),
         )
-        for kernel, alike in found
+        for kernel, alike in users_alike
     ]
 
 
@@ -272,8 +272,8 @@ def _flagged(baseline: Baseline, sites: Sites, actions: SiteActions) -> tuple[Fl
     leaving &= kernels.passing[reads.face] != kernels.passing[reads.kernel]
     leaving &= ~baseline.norms[reads.kernel]  # whose Add is of the layer that it ends
     flagged[reads.face[leaving]] = False
-    asked = np.where(sites.of_node >= 0, actions.cell[sites.of_node], -1)
-    kept, outputs = cell_outputs(baseline, asked, actions.cells, sites.home, standing_views(baseline, sites))
+    asked_cell = np.where(sites.of_node >= 0, actions.cell[sites.of_node], -1)
+    kept, outputs = cell_outputs(baseline, asked_cell, actions.cells, sites.home, standing_views(baseline, sites))
     flagged[kept] = False
     return np.asarray(flagged), kept, outputs
 
@@ -282,11 +282,11 @@ def _sums_alone(baseline: Baseline, sites: Sites, actions: SiteActions, flagged:
     """Fused Adds and norms of a layer of which only the Add is to run again: the gradient of the norm reads the sum
     that is made again (measured with MindSpore 2.9.0: ``add`` of GLM)."""
     kernels, reads = baseline.kernels, baseline.reads
-    asked = (reads.face >= 0) & baseline.norms[reads.face] & ~flagged[reads.face] & (sites.of_read >= 0)
-    asked &= actions.again[sites.of_read] & kernels.backward[reads.kernel]
+    of_sums = (reads.face >= 0) & baseline.norms[reads.face] & ~flagged[reads.face] & (sites.of_read >= 0)
+    of_sums &= actions.again[sites.of_read] & kernels.backward[reads.kernel]
     return [
         kernel
-        for kernel in np.unique(reads.face[asked]).tolist()
+        for kernel in np.unique(reads.face[of_sums]).tolist()
         if (owned := _asked_here(baseline, sites, actions, kernel)) and all(owned.values())
     ]
 

@@ -257,8 +257,8 @@ def _by_batch(baseline: Baseline, program: StrategyProgram, served: Ints, group:
     shared = np.flatnonzero(baseline.kernels.passing[program.face[served]] < 0)
     if len(shared):
         of_pass = {number: index for index, passes in enumerate(baseline.batches) for number in passes}
-        known = baseline.served[program.reader[served[shared]]].tolist()
-        batch[shared] = [of_pass.get(number, 0) for number in known]
+        pass_numbers = baseline.served[program.reader[served[shared]]].tolist()
+        batch[shared] = [of_pass.get(number, 0) for number in pass_numbers]
     width = max(len(baseline.batches), 1)
     key, place = np.unique(group * width + batch, return_inverse=True)
     first, last = np.full(len(key), np.iinfo(np.int64).max), np.zeros(len(key), dtype=np.int64)
@@ -275,9 +275,9 @@ def _begins(baseline: Baseline) -> Ints:
 def _freed_with_later(copied: Ints, released: Ints) -> Ints:
     """Copies run on one stream: when the main stream has waited for one, those before it are over, too."""
     turn = np.argsort(copied, kind="stable")
-    found = np.empty_like(released)
-    found[turn] = np.minimum.accumulate(released[turn][::-1])[::-1]
-    return found
+    ends = np.empty_like(released)
+    ends[turn] = np.minimum.accumulate(released[turn][::-1])[::-1]
+    return ends
 
 
 def _starts(baseline: Baseline, program: StrategyProgram, launched: Ints) -> Ints:
@@ -312,17 +312,17 @@ def _behind(baseline: Baseline, block: Ints, face: Ints) -> Ints:
     nodes, place = np.unique(face, return_inverse=True)
     copies = np.stack([face, block], axis=1)[np.lexsort((block, face))]
     bounds = np.searchsorted(copies[:, 0], [nodes, nodes + LONGEST]).T.tolist()
-    known: dict[tuple[bytes, bytes], int] = {}
+    offsets: dict[tuple[bytes, bytes], int] = {}
     behind = []
     for node, (low, high) in zip(nodes.tolist(), bounds, strict=True):
         near = slice(node, node + LONGEST)
         key = baseline.codes[near].tobytes(), is_copied[near].tobytes()
-        if key not in known:
+        if key not in offsets:
             same = node, copies[low:high].tobytes()
             if same not in baseline.queues:
                 baseline.queues[same] = queued(baseline, node, copied) - 1 - node
-            known[key] = baseline.queues[same]
-        behind.append(node + known[key])
+            offsets[key] = baseline.queues[same]
+        behind.append(node + offsets[key])
     return np.array(behind, dtype=np.int64)[place]
 
 

@@ -18,20 +18,24 @@ _READ_PARAMETERS = ("Dense", "GroupedMatmul", "MatMul", "RmsNorm")
 def celled_layers(actions: SiteActions, strategy: Strategy) -> dict[str, bool]:
     """The layers with a recomputed cell that reads parameters, and whether any but the norm that begins them is one."""
     operators = {entry.layer.name: entry.layer.template.primitives for entry in strategy.layers}
-    found: dict[str, bool] = {}
+    celled: dict[str, bool] = {}
     for layer, roots in actions.roots.items():
         for root in roots & set(actions.cells):
-            if any(one.type in _READ_PARAMETERS and descends(one.path, {root}) for one in operators[layer]):
-                found[layer] = found.get(layer, False) or root != INPUT_NORM
-    return found
+            if any(
+                operator.type in _READ_PARAMETERS and descends(operator.path, {root}) for operator in operators[layer]
+            ):
+                celled[layer] = celled.get(layer, False) or root != INPUT_NORM
+    return celled
 
 
 def turned(sites: Sites, strategy: Strategy) -> Flags:
     """[kernels] nothing but Transposes read what each makes."""
     operators = strategy.operators
-    found = []
+    only_transposed = []
     for layer, path in sites.names:
-        known = operators.get(layer, {})
-        readers = [known[one].type for one in known[path].consumers if one in known] if path in known else []
-        found.append(bool(readers) and set(readers) == {_TRANSPOSE})
-    return np.array([*found, False], dtype=np.bool_)[sites.of_node]
+        by_path = operators.get(layer, {})
+        readers = (
+            [by_path[reader].type for reader in by_path[path].consumers if reader in by_path] if path in by_path else []
+        )
+        only_transposed.append(bool(readers) and set(readers) == {_TRANSPOSE})
+    return np.array([*only_transposed, False], dtype=np.bool_)[sites.of_node]

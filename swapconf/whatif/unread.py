@@ -24,7 +24,7 @@ def unread(baseline: Baseline, of_node: Ints, names: tuple[tuple[str, str], ...]
     communication reads it, or a view that was put in for that, or a view of a Cast, there is no Reshape, although the
     catalog knows one for another layout."""
     templates = {layer.name: layer.template.by_path for layer in network.layers}
-    found = np.full(len(of_node), -1, dtype=np.int64)
+    site = np.full(len(of_node), -1, dtype=np.int64)
     reader, face = baseline.edges
     cast = np.zeros(len(of_node), dtype=np.bool_)
     is_cast = baseline.kernels.primitives == "Cast"
@@ -38,23 +38,27 @@ def unread(baseline: Baseline, of_node: Ints, names: tuple[tuple[str, str], ...]
     of_indices, handed = _of_indices(baseline), _handed_out(baseline, network)
     for node in np.flatnonzero((of_node >= 0) & ~baseline.is_read_again & (local | handed)).tolist():
         layer, path = names[of_node[node]]
-        known = templates[layer]
-        if known[path].saved and (of_indices[node] or handed[node]):
-            found[node] = of_node[node]
-        if known[path].saved and not baseline.kernels.is_lost[node] and (baseline.kernels.primitive[node] not in VIEWS):
-            readers = [known[reader] for reader in known[path].consumers if reader in known]
-            is_factor = has_experts and known[path].type in _FACTORS
+        operators = templates[layer]
+        if operators[path].saved and (of_indices[node] or handed[node]):
+            site[node] = of_node[node]
+        if (
+            operators[path].saved
+            and not baseline.kernels.is_lost[node]
+            and (baseline.kernels.primitive[node] not in VIEWS)
+        ):
+            readers = [operators[reader] for reader in operators[path].consumers if reader in operators]
+            is_factor = has_experts and operators[path].type in _FACTORS
             again = any(reader.preset_recompute and reader.type in VIEWS for reader in readers)
             if cast[node] or is_factor or again:
-                found[node] = of_node[node]
-    return found
+                site[node] = of_node[node]
+    return site
 
 
 def _handed_out(baseline: Baseline, network: Network) -> Flags:
     """[kernels] what the norm behind the layers casts, where communication stands between that cast and the norm: the
     model recomputes the cast, and MindSpore finds only later that no gradient needs it (measured with 2.9.0: the last
     sum of a legacy Llama under sequence parallelism)."""
-    found = np.zeros(len(baseline.kernels), dtype=np.bool_)
+    handed = np.zeros(len(baseline.kernels), dtype=np.bool_)
     if any(
         operator.preset_recompute and operator.type == "Cast"
         for template in network.templates
@@ -62,25 +66,25 @@ def _handed_out(baseline: Baseline, network: Network) -> Flags:
     ):
         kernels, reads = baseline.kernels, baseline.reads
         outside = (kernels.layer < 0) & (kernels.primitives == "Cast") & ~kernels.backward
-        found[reads.face[outside[reads.kernel] & (reads.face >= 0)]] = True
-    return found
+        handed[reads.face[outside[reads.kernel] & (reads.face >= 0)]] = True
+    return handed
 
 
 def _of_indices(baseline: Baseline) -> Flags:
     """[kernels] views of which a router makes one-hot vectors, which have no gradient."""
     reader, face = baseline.edges
     one_hot = (baseline.kernels.primitives == _ONE_HOT)[reader]
-    found = np.zeros(len(baseline.kernels), dtype=np.bool_)
-    found[face[one_hot]] = True
-    found[face[~one_hot]] = False
-    return found & baseline.views
+    views = np.zeros(len(baseline.kernels), dtype=np.bool_)
+    views[face[one_hot]] = True
+    views[face[~one_hot]] = False
+    return views & baseline.views
 
 
 def viewed(baseline: Baseline, of_node: Ints, of_merged: Ints) -> Ints:
     """As `Sites.of_viewed`; of two views that MindSpore has merged the first one reads it."""
-    found = np.full(len(of_node), -1, dtype=np.int64)
+    view_site = np.full(len(of_node), -1, dtype=np.int64)
     views = np.flatnonzero(baseline.views & (of_node >= 0) & (baseline.below >= 0))
     first = np.where(of_merged >= 0, of_merged, of_node)
-    found[baseline.below[views]] = first[views]
-    found[baseline.is_read_again | (of_node < 0)] = -1
-    return found
+    view_site[baseline.below[views]] = first[views]
+    view_site[baseline.is_read_again | (of_node < 0)] = -1
+    return view_site

@@ -22,8 +22,8 @@ def given_to_unsaved(
     ``selected``: views whose recompute was asked for by their own names, by layer name and path. ``again``: [sites],
     and one more for none; ``flagged``: [kernels] that run again."""
     shown = (int(baseline.below[view]) for view, name in sites.unsaved if name in selected)
-    found = np.zeros(len(baseline.kernels), dtype=np.bool_)
-    found[[node for node in shown if node >= 0]] = True
-    found[baseline.reads.face[baseline.kernels.backward[baseline.reads.kernel]]] = False
-    found &= baseline.is_read_again
-    return found & (sites.of_node >= 0) & ~again[sites.of_node] & ~baseline.splits & ~flagged
+    given = np.zeros(len(baseline.kernels), dtype=np.bool_)
+    given[[node for node in shown if node >= 0]] = True
+    given[baseline.reads.face[baseline.kernels.backward[baseline.reads.kernel]]] = False
+    given &= baseline.is_read_again
+    return given & (sites.of_node >= 0) & ~again[sites.of_node] & ~baseline.splits & ~flagged

@@ -110,10 +110,10 @@ def _weight(baseline: Baseline, kernel: int) -> int:
     """The number of the weight whose divided gradient a kernel makes; that of the nearest state behind it."""
     waiting, seen = deque([kernel]), {kernel}
     while waiting:
-        one = waiting.popleft()
-        if one in baseline.states:
-            return baseline.states[one]
-        fresh = dict.fromkeys(reader for reader in baseline.followers(one) if reader not in seen)
+        following = waiting.popleft()
+        if following in baseline.states:
+            return baseline.states[following]
+        fresh = dict.fromkeys(reader for reader in baseline.followers(following) if reader not in seen)
         seen.update(fresh)
         waiting.extend(fresh)
     return -1
@@ -129,23 +129,23 @@ def _step(baseline: Baseline, kernel: int) -> tuple[int, int]:
 def _read(baseline: Baseline, program: StrategyProgram, gradients: Ints) -> Ints:
     """When the weights of norms are read for the last time. ``gradients``: of the norms."""
     kernels, again, begins = baseline.kernels, set(program.copies.tolist()), _begins(baseline, program)
-    found = program.where[gradients]
+    read_at = program.where[gradients]
     for index, kernel in enumerate(gradients.tolist()):
         norms = again & {face for face in _faces(baseline, kernel) if kernels.primitive[face] == "RmsNorm"}
-        found[index] = min(
-            (begins.get(int(kernels.passing[norm]), found[index]) for norm in norms), default=found[index]
+        read_at[index] = min(
+            (begins.get(int(kernels.passing[norm]), read_at[index]) for norm in norms), default=read_at[index]
         )
-    return found
+    return read_at
 
 
 def _begins(baseline: Baseline, program: StrategyProgram) -> dict[int, int]:
     """By pass where the first of it runs again that waits for a gradient; see `ungated` for the others."""
     passing = baseline.kernels.passing[program.copies]
     gated = program.inserted >= baseline.returnable[program.copies] * TICKS + COPY_OUT
-    found: dict[int, int] = {}
+    begins: dict[int, int] = {}
     for number, place in zip(passing[gated].tolist(), program.inserted[gated].tolist(), strict=True):
-        found[number] = min(place, found.get(number, place))
-    return found
+        begins[number] = min(place, begins.get(number, place))
+    return begins
 
 
 def _is_there(baseline: Baseline, program: StrategyProgram, kernel: int, inverse: int, late: int) -> bool:

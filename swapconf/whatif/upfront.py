@@ -20,24 +20,24 @@ def upfront(baseline: Baseline, whole: Collection[str]) -> Ints:
     walls = _walls(baseline, whole)
     if not walls:
         return baseline.upfront
-    kernels, found = baseline.kernels, baseline.upfront.copy()
+    kernels, place = baseline.kernels, baseline.upfront.copy()
     has_room: dict[tuple[int, str], bool] = {}  # by cast, in the first micro-batch
     for node in np.flatnonzero(baseline.rootless & (kernels.primitives == "Cast")).tolist():
         kind = int(kernels.layer[node]), kernels.cell[node]
         wall = walls.get(int(kernels.passing[node]), -1)
-        if has_room.setdefault(kind, node in baseline.anchors) and wall > found[node] >= 0:
-            found[node] = wall
-    return found
+        if has_room.setdefault(kind, node in baseline.anchors) and wall > place[node] >= 0:
+            place[node] = wall
+    return place
 
 
 def _walls(baseline: Baseline, whole: Collection[str]) -> dict[int, int]:
     """By pass the first node behind the last such layer in front of it in its micro-batch."""
-    found = dict[int, int]()
+    walls = dict[int, int]()
     for batch in baseline.batches:
         wall = -1
         for number, behind in zip(batch, [*batch[1:], -1], strict=True):
             if wall >= 0:
-                found[number] = wall
+                walls[number] = wall
             if baseline.layer_of(number) in whole and behind >= 0:
                 wall = baseline.first_nodes[behind]
-    return found
+    return walls

@@ -90,15 +90,15 @@ class RecomputedNodes:
         """``part``: of who reads it."""
         key = node, self._own_part(node, part)
         if key not in self._copies:
-            for one, mine in self._needed(key):
-                if (one, mine) in self._copies:  # a state in which one before reads a parameter is behind it
+            for needed, own in self._needed(key):
+                if (needed, own) in self._copies:  # a state in which one before reads a parameter is behind it
                     continue
-                kernel = self.asked.run.kernel_of[one]
-                new = self._new(one, kernel)
-                self._copies[one, mine] = new
+                kernel = self.asked.run.kernel_of[needed]
+                new = self._new(needed, kernel)
+                self._copies[needed, own] = new
                 self.kernel_of[new] = kernel
-                self.nodes.inputs[new] = self._inputs(one, new, kernel, barrier, mine)
-                self._part_merged(new, kernel, mine)
+                self.nodes.inputs[new] = self._inputs(needed, new, kernel, barrier, own)
+                self._part_merged(new, kernel, own)
         return self._copies[key]
 
     def _part_merged(self, new: int, kernel: int, part: Part) -> None:
@@ -118,18 +118,18 @@ class RecomputedNodes:
 
     def _needed(self, key: tuple[int, Part]) -> list[tuple[int, Part]]:
         """The copies that one reads, itself included, each behind those that it reads."""
-        found, stack = set[tuple[int, Part]](), [key]
+        seen, stack = set[tuple[int, Part]](), [key]
         while stack:
-            node, part = one = stack.pop()
-            if one in found or one in self._copies:
+            node, part = wanted = stack.pop()
+            if wanted in seen or wanted in self._copies:
                 continue
-            found.add(one)
+            seen.add(wanted)
             kernel = self.asked.run.kernel_of[node]
             for value in self.nodes.values(node):
                 source = self._read_again(value, kernel, part)
                 if source is not None:
                     stack.append((source, self._own_part(source, self.gates.components.read_in(part, source, kernel))))
-        return sorted(found, key=lambda one: self.asked.run.kernel_of[one[0]])
+        return sorted(seen, key=lambda copy: self.asked.run.kernel_of[copy[0]])
 
     def _read_again(self, value: int, kernel: int, part: Part) -> int | None:
         """The node of which a copy reads a copy for a value; None where it reads what is there."""
@@ -154,13 +154,13 @@ class RecomputedNodes:
         return nodes.add(nodes.primitive[node], (), nodes.name[node], nodes.item[node], nodes.fused[node])
 
     def _inputs(self, node: int, new: int, kernel: int, barrier: int, part: Part) -> list[int]:
-        given, found = list(self.nodes.inputs[node]), list[int]()
+        given, inputs = list(self.nodes.inputs[node]), list[int]()
         is_apart = kernel in self.asked.plan.marks.apart
         if is_apart or self._is_norm_alone(node, kernel):
             self.norms.add(new)
             self.nodes.primitive[new] = _NORM
             summed = self._sum_again if is_apart else self._kept_sum
-            found.append(summed(node, kernel, barrier, part))
+            inputs.append(summed(node, kernel, barrier, part))
             given = given[2:]
         if kernel in self.asked.plan.marks.adds:
             self.adds.add(new)
@@ -169,15 +169,15 @@ class RecomputedNodes:
         has_copies = False
         for value in given:
             seen, is_copy = self._seen(value, kernel, barrier, part) if value != NO_NODE else (NO_NODE, False)
-            found.append(seen)
+            inputs.append(seen)
             has_copies |= is_copy
         if part.cell != NO_CELL:
             if self.asked.run.is_inlined or has_copies:
-                return found
-            return self._first.tied(found, self.gates.of(kernel, part))
+                return inputs
+            return self._first.tied(inputs, self.gates.of(kernel, part))
         if self.weights.is_cast(node, kernel) and new >= self.nodes.count:
-            found[0] = self.weights.copied(node, kernel, barrier)
-        return found if has_copies else self.ties.first_gated(found, self.gates.of(kernel, part))
+            inputs[0] = self.weights.copied(node, kernel, barrier)
+        return inputs if has_copies else self.ties.first_gated(inputs, self.gates.of(kernel, part))
 
     def _is_norm_alone(self, node: int, kernel: int) -> bool:
         """It reads the sum that was kept."""

@@ -122,7 +122,7 @@ class Asked:
         writing = (
             turn
             for turn, name in enumerate(names)
-            if any(one.executed and one.type.startswith(ASSIGNS) for one in operators[name].values())
+            if any(operator.executed and operator.type.startswith(ASSIGNS) for operator in operators[name].values())
         )
         return frozenset(names[: max(writing, default=0)])
 
@@ -180,11 +180,11 @@ class Asked:
         row, fresh = origin[program.block], (program.block >= count) & (program.block < first_own)
         fresh |= np.isin(program.block, baseline.twin_block[self._twins_made])
         inside = np.flatnonzero((program.reader >= 0) & (program.reader < self.run.count))
-        found: dict[tuple[int, bool, int], Use] = {}
+        uses: dict[tuple[int, bool, int], Use] = {}
         columns = (program.reader, program.again, row, fresh, windows.uses)
         for reader, again, block, new, window in zip(*(column[inside].tolist() for column in columns), strict=True):
-            found.setdefault((reader, again, block), Use(again=new, window=window))
-        return found
+            uses.setdefault((reader, again, block), Use(again=new, window=window))
+        return uses
 
     @cached_property
     def _twins_made(self) -> Ints:
@@ -216,11 +216,11 @@ class Asked:
     def is_cell_output(self, kernel: int, part: Part) -> bool:
         """Made in another recomputed cell of the same pass, which is not around that: what a cell makes for others is
         kept."""
-        mine, cells = int(self.root[kernel]), self.plan.marks.actions.cells
+        own, cells = int(self.root[kernel]), self.plan.marks.actions.cells
         same = int(self.prepared.baseline.kernels.passing[kernel]) == part.passing
-        if NO_CELL in (mine, part.cell) or mine == part.cell or not same:
+        if NO_CELL in (own, part.cell) or own == part.cell or not same:
             return False
-        return not descends(cells[part.cell], {cells[mine]})
+        return not descends(cells[part.cell], {cells[own]})
 
     @cached_property
     def shared(self) -> dict[int, tuple[str, ...]]:
@@ -296,11 +296,11 @@ class Asked:
         backward = self.prepared.baseline.kernels.backward
         return self._readers(lambda reader: reader not in self.again and bool(backward[reader]))
 
-    def _readers(self, is_one: Callable[[int], bool]) -> dict[int, list[int]]:
+    def _readers(self, is_reader: Callable[[int], bool]) -> dict[int, list[int]]:
         reads = self.prepared.baseline.reads
-        found: defaultdict[int, list[int]] = defaultdict(list)
+        readers: defaultdict[int, list[int]] = defaultdict(list)
         inside = np.flatnonzero((reads.face >= 0) & (reads.kernel < self.run.count))
         for face, reader in zip(reads.face[inside].tolist(), reads.kernel[inside].tolist(), strict=True):
-            if face in self.again and is_one(reader):
-                found[face].append(reader)
-        return found
+            if face in self.again and is_reader(reader):
+                readers[face].append(reader)
+        return readers

@@ -50,5 +50,7 @@ def attached(graph: LaunchGraph | Nodes, state: int) -> Iterator[int]:
 def attached_kernels(run: RunGraph) -> frozenset[int]:
     """Kernels of the forward pass that a state is behind."""
     states = (node for node, primitive in enumerate(run.graph.primitive) if primitive == STATE)
-    found = {run.kernel_of[one] for node in states for one in attached(run.graph, node) if one in run.kernel_of}
-    return frozenset(one for one in found if not run.baseline.kernels.backward[one])
+    kernels = {
+        run.kernel_of[behind] for node in states for behind in attached(run.graph, node) if behind in run.kernel_of
+    }
+    return frozenset(kernel for kernel in kernels if not run.baseline.kernels.backward[kernel])

@@ -61,16 +61,16 @@ class AttentionStates:
         that reads no parameter what is behind its beginning."""
         passing = self.asked.prepared.baseline.kernels.passing
         inside = np.flatnonzero((self.asked.root != NO_CELL) & (passing >= 0))
-        found = dict(zip(passing[inside][::-1].tolist(), inside[::-1].tolist(), strict=True))
-        return found | dict.fromkeys(passing[self.asked.called != NO_CELL].tolist(), 0)
+        first_called = dict(zip(passing[inside][::-1].tolist(), inside[::-1].tolist(), strict=True))
+        return first_called | dict.fromkeys(passing[self.asked.called != NO_CELL].tolist(), 0)
 
     def _in_no_state(self) -> dict[int, list[tuple[int, str]]]:
         """By pass (Load, the cell that reads it)."""
-        passing, found = self.asked.prepared.baseline.kernels.passing, dict[int, list[tuple[int, str]]]()
+        passing, loads = self.asked.prepared.baseline.kernels.passing, dict[int, list[tuple[int, str]]]()
         for node, (_, kernel) in self.states.reading.items():
             if self.nodes.primitive[node] == LOAD and not self._has_own_state(node):
-                found.setdefault(int(passing[kernel]), []).append((node, self.asked.home(kernel)))
-        return found
+                loads.setdefault(int(passing[kernel]), []).append((node, self.asked.home(kernel)))
+        return loads
 
     def _has_own_state(self, load: int) -> bool:
         state = self.states.state(load)

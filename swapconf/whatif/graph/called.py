@@ -20,18 +20,20 @@ from swapconf.whatif.predict import LaunchPlan
 def called(prepared: PlacedBaseline, run: RunGraph, plan: LaunchPlan) -> Ints:
     """[kernels] the number of the outermost, -1 for none."""
     baseline, actions = prepared.baseline, plan.marks.actions
-    found = np.full(len(baseline.kernels), -1, dtype=np.int64)
+    outermost = np.full(len(baseline.kernels), -1, dtype=np.int64)
     layers = [baseline.layer_of(kernel) for kernel in range(run.count)]
-    for number, cell in sorted(enumerate(actions.cells), key=lambda one: -len(one[1])):
+    for number, cell in sorted(enumerate(actions.cells), key=lambda numbered: -len(numbered[1])):
         is_asked_for = np.array([cell in actions.roots.get(layer, ()) for layer in layers], dtype=np.bool_)
         inside = np.flatnonzero(plan.marks.covered.under[number, : run.count] & is_asked_for)
         if any(_reads_parameter(run, kernel) for kernel in inside.tolist()):
-            found[inside] = number
-    return found
+            outermost[inside] = number
+    return outermost
 
 
 def _reads_parameter(run: RunGraph, kernel: int) -> bool:
     """Or what is made of parameters alone."""
     graph, rootless = run.graph, run.baseline.rootless
-    given = [one for one in graph.inputs[run.node_of[kernel]] if one != NO_NODE]
-    return any(graph.primitive[one] == LOAD or (one in run.kernel_of and rootless[run.kernel_of[one]]) for one in given)
+    given = [value for value in graph.inputs[run.node_of[kernel]] if value != NO_NODE]
+    return any(
+        graph.primitive[value] == LOAD or (value in run.kernel_of and rootless[run.kernel_of[value]]) for value in given
+    )

@@ -34,7 +34,9 @@ class CalledStates:
         if not (self.asked.is_mcore and self.asked.run.is_inlined):
             return
         for batch, first in self._first_called().items():
-            places = sorted((place, node) for node, (one, place) in self.states.reading.items() if one == batch)
+            places = sorted(
+                (place, node) for node, (of_batch, place) in self.states.reading.items() if of_batch == batch
+            )
             before = [node for place, node in places if place <= first and self.nodes.primitive[node] == STATE]
             if before and not self.states.is_embedding(before[-1]):
                 for place, node in places:
@@ -43,10 +45,10 @@ class CalledStates:
 
     def _first_called(self) -> dict[int, int]:
         """By micro-batch the first kernel of the forward pass in a recomputed cell, but for copies of parameters."""
-        baseline, run, found = self.asked.prepared.baseline, self.asked.run, dict[int, int]()
+        baseline, run, first = self.asked.prepared.baseline, self.asked.run, dict[int, int]()
         inside = (self.asked.called != NO_CELL) & ~baseline.kernels.backward & ~baseline.rootless
         for kernel in np.flatnonzero(inside[: run.count]).tolist():
             batch = run.batch_of_pass.get(int(baseline.kernels.passing[kernel]))
             if batch is not None:
-                found.setdefault(batch, kernel)
-        return found
+                first.setdefault(batch, kernel)
+        return first

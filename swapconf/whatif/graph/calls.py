@@ -52,25 +52,25 @@ class Handed:
     """What a forward pass hands on in the baseline.
 
     Attributes:
-        known: Nodes of the forward pass, in the order of the tuple.
-        explained: Those whose place the order tells in which they are captured. ``late``: those behind all of these,
+        order: Nodes of the forward pass, in the order of the tuple.
+        explained: Those whose place the search of captures tells. ``late``: those behind all of these,
             which later passes of MindSpore captured.
         parameters: By place in the tuple the tie behind which a parameter is read, where that is known.
         readers: See `Met`.
     """
 
-    known: tuple[int, ...]
+    order: tuple[int, ...]
     explained: frozenset[int]
     late: frozenset[int]
     parameters: Mapping[int, int] = field(default_factory=dict)
     readers: Mapping[int, Sequence[int]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, known: tuple[int, ...], captured: Sequence[int]) -> Handed:
-        blocks = SequenceMatcher(None, known, captured, autojunk=False).get_matching_blocks()
-        explained = frozenset(one for block in blocks for one in known[block.a : block.a + block.size])
-        last = max((turn for turn, made in enumerate(known) if made in explained), default=-1)
-        return cls(known=known, explained=explained, late=frozenset(known[last + 1 :]))
+    def of(cls, order: tuple[int, ...], captured: Sequence[int]) -> Handed:
+        blocks = SequenceMatcher(None, order, captured, autojunk=False).get_matching_blocks()
+        explained = frozenset(node for block in blocks for node in order[block.a : block.a + block.size])
+        last = max((turn for turn, made in enumerate(order) if made in explained), default=-1)
+        return cls(order=order, explained=explained, late=frozenset(order[last + 1 :]))
 
 
 def source(nodes: Nodes, value: int) -> int:
@@ -105,7 +105,7 @@ class Search:
         self._nodes, self._call, self._number, self._value = nodes, call, number, value
         self._is_tie, self._entered, self._given = is_tie, entered, given
         self._unmet = {NO_NODE, call.barrier, *unmet}
-        self._with_calls = {one for group in given.values() for one in group if self._is_parameter_of(one)}
+        self._with_calls = {value for group in given.values() for value in group if self._is_parameter_of(value)}
         self._is_parameter: dict[int, bool] = {}
         self._alone = dict(alone)
         self._groups = self._grouped()
@@ -198,7 +198,7 @@ class Search:
             met.add(node)
             if number := self._number_of(node):
                 groups[number].add(node)
-            stack += [one for one in self._nodes.inputs[node] if one != NO_NODE and not self._is_captured(one)]
+            stack += [given for given in self._nodes.inputs[node] if given != NO_NODE and not self._is_captured(given)]
         return groups
 
     def _turn(self, end: int) -> tuple[bool, int]:
@@ -235,15 +235,15 @@ class Search:
         """The call of the gradients names the K graph first and what these are given last, so that is met before what
         the K graph is given. ``read``: by the primitive, with the order of each."""
         self._unmet.update(group)
-        given = dict.fromkeys(one for node in sorted(group) for one in self._nodes.inputs[node])
-        made = {
-            one: self._maker_of(one)
-            for one in given
-            if one not in self._unmet and source(self._nodes, one) not in self._unmet
+        given = dict.fromkeys(value for node in sorted(group) for value in self._nodes.inputs[node])
+        maker_of = {
+            value: self._maker_of(value)
+            for value in given
+            if value not in self._unmet and source(self._nodes, value) not in self._unmet
         }
-        mine = [one for one, maker in made.items() if maker in read]
-        self._stack += map(self._arriving, sorted(mine, key=lambda one: read[made[one]]))
-        self._stack += [one for one, maker in made.items() if maker not in read]
+        of_primitive = [value for value, maker in maker_of.items() if maker in read]
+        self._stack += map(self._arriving, sorted(of_primitive, key=lambda value: read[maker_of[value]]))
+        self._stack += [value for value, maker in maker_of.items() if maker not in read]
 
     def _maker_of(self, given: int) -> int:
         """The node of the forward pass that a value shows, as it is or in a view."""

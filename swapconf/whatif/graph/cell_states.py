@@ -91,17 +91,17 @@ class CellStates:
     @cached_property
     def _handed(self) -> Mapping[int, list[int]]:
         """By micro-batch the Loads that what the output layer reads waits for in the baseline, in their order."""
-        graph, found = self.asked.run.graph, dict[int, list[int]]()
+        graph, loads_of = self.asked.run.graph, dict[int, list[int]]()
         for node, primitive in enumerate(graph.primitive):
             state = graph.inputs[node][1] if primitive == DEPEND and len(graph.inputs[node]) > 1 else NO_NODE
             if state == NO_NODE or graph.primitive[state] != STATE:
                 continue
-            awaited = [one for behind in graph.inputs[state][1:] for one in self._items(behind)]
-            loads = [graph.inputs[one][0] if graph.primitive[one] == COPY else one for one in awaited]
-            read = [one for one in loads if one in self.reading]
-            if any(self._is_of_output(self.reading[one][1]) for one in read):
-                found[self.reading[read[0]][0]] = read
-        return found
+            awaited = [item for behind in graph.inputs[state][1:] for item in self._items(behind)]
+            loads = [graph.inputs[item][0] if graph.primitive[item] == COPY else item for item in awaited]
+            read = [load for load in loads if load in self.reading]
+            if any(self._is_of_output(self.reading[load][1]) for load in read):
+                loads_of[self.reading[read[0]][0]] = read
+        return loads_of
 
     def _items(self, node: int) -> tuple[int, ...]:
         graph = self.asked.run.graph
@@ -124,7 +124,7 @@ class CellStates:
 
     def is_embedding(self, state: int) -> bool:
         run = self.asked.run
-        return [run.graph.primitive[one] for one in attached(run.graph, state)] == [_EMBEDDING]
+        return [run.graph.primitive[node] for node in attached(run.graph, state)] == [_EMBEDDING]
 
     def _behind(self, state: int, call: _Called) -> int:
         new = self.nodes.add(STATE, (state, self.asked.run.node_of[call.last]))
@@ -147,12 +147,12 @@ class CellStates:
         """Cells that read parameters, write nothing, and in front of something that writes."""
         baseline, under = self.asked.prepared.baseline, self.asked.plan.marks.covered.under
         passing, root = baseline.kernels.passing, self.asked.root
-        asked = {
+        recomputed = {
             (int(passing[kernel]), int(root[kernel]))
             for kernel in self.asked.again
             if root[kernel] != NO_CELL and not baseline.kernels.backward[kernel]
         }
-        for number, cell in asked:
+        for number, cell in recomputed:
             inside = np.flatnonzero(under[cell] & (passing == number) & ~baseline.kernels.backward)
             inside = inside[inside < self.asked.run.count]
             busy, kernels = inside[~baseline.rootless[inside]], inside.tolist()
@@ -200,7 +200,9 @@ class CellStates:
         """By a layer on this stage that is not recomputed as a whole, and so reads in a state of its own."""
         batch = self.asked.prepared.baseline.batches[self.asked.run.batch_of_pass[number]]
         behind = batch[batch.index(number) + 1 :]
-        return self._is_plain and not all(self.asked.is_whole(Part(one, int(self.asked.root[one]))) for one in behind)
+        return self._is_plain and not all(
+            self.asked.is_whole(Part(passing, int(self.asked.root[passing]))) for passing in behind
+        )
 
     def _batch(self, kernel: int) -> int | None:
         return self.asked.run.batch_of_pass.get(int(self.asked.prepared.baseline.kernels.passing[kernel]))
@@ -223,7 +225,7 @@ class CellStates:
     def _effects(self) -> frozenset[int]:
         """Kernels of the forward pass that write."""
         primitive = self.asked.prepared.baseline.kernels.primitive
-        return frozenset(one for one in self._attached_kernels if primitive[one].startswith(_WRITES))
+        return frozenset(kernel for kernel in self._attached_kernels if primitive[kernel].startswith(_WRITES))
 
     @cached_property
     def _attached_kernels(self) -> frozenset[int]:
@@ -233,22 +235,22 @@ class CellStates:
     def reading(self) -> Mapping[int, tuple[int, int]]:
         """By Load, and by state that others are read in, the micro-batch, and the first kernel that is read for."""
         graph = self.asked.run.graph
-        found: dict[int, tuple[int, int]] = {}
+        reading: dict[int, tuple[int, int]] = {}
         for node, primitive in enumerate(graph.primitive):
             if primitive == LOAD and (place := self._place(node)) is not None:
                 state = graph.inputs[node][1] if len(graph.inputs[node]) > 1 else NO_NODE
                 if state == NO_NODE and self._batch(place[1]) is None and not self._is_of_output(place[1]):
                     continue
-                found[node] = place
+                reading[node] = place
                 while state != NO_NODE and graph.primitive[state] == STATE:
                     if place[0] == self._batch_of_state(state, place[0]):
-                        found[state] = min(found.get(state, place), place, key=lambda one: one[1])
+                        reading[state] = min(reading.get(state, place), place, key=lambda pair: pair[1])
                     state = graph.inputs[state][0]
         for node, primitive in enumerate(graph.primitive):  # what is handed on in a state is read before, too
             state = graph.inputs[node][1] if primitive == DEPEND and len(graph.inputs[node]) > 1 else NO_NODE
-            if state in found and (place := self._place(node)) is not None and place[0] == found[state][0]:
-                found[state] = min(found[state], place, key=lambda one: one[1])
-        return found
+            if state in reading and (place := self._place(node)) is not None and place[0] == reading[state][0]:
+                reading[state] = min(reading[state], place, key=lambda pair: pair[1])
+        return reading
 
     def _is_of_output(self, kernel: int) -> bool:
         return _OUTPUT in self.asked.prepared.baseline.kernels.name[kernel]
@@ -256,13 +258,13 @@ class CellStates:
     def _batch_of_state(self, state: int, batch: int) -> int:
         """That of what it is behind; of a state without such the one asked for."""
         run = self.asked.run
-        kernels = (run.kernel_of[one] for one in attached(run.graph, state) if one in run.kernel_of)
-        return next((known for one in kernels if (known := self._batch(one)) is not None), batch)
+        kernels = (run.kernel_of[node] for node in attached(run.graph, state) if node in run.kernel_of)
+        return next((own for kernel in kernels if (own := self._batch(kernel)) is not None), batch)
 
     def _place(self, node: int, far: int = 0) -> tuple[int, int] | None:
         """(micro-batch, first kernel) that reads a parameter in the forward pass."""
         run, baseline = self.asked.run, self.asked.prepared.baseline
-        found = list[tuple[int, int]]()
+        places = list[tuple[int, int]]()
         for user in run.users[node]:
             kernel = run.kernel_of.get(user)
             if kernel is None or baseline.kernels.backward[kernel]:
@@ -270,10 +272,10 @@ class CellStates:
             is_made_of_it = baseline.rootless[kernel] or run.graph.primitive[user] == COPY
             if is_made_of_it and far < 4:
                 place = self._place(user, far + 1)
-                found += [place] if place is not None else []
+                places += [place] if place is not None else []
             elif (batch := self._batch_at(kernel)) is not None:
-                found.append((batch, kernel))
-        return min(found, key=lambda one: one[1], default=None)
+                places.append((batch, kernel))
+        return min(places, key=lambda pair: pair[1], default=None)
 
     def _waits_for(self, state: int) -> int:
         """The last kernel that a state is behind."""
@@ -282,7 +284,7 @@ class CellStates:
         if state not in self._waits:
             run = self.asked.run
             graph = run.graph if state < self.nodes.count else self.nodes  # a state of the strategy is in no other
-            kernels = [run.kernel_of[one] for one in attached(graph, state) if one in run.kernel_of]
+            kernels = [run.kernel_of[node] for node in attached(graph, state) if node in run.kernel_of]
             before = self.nodes.inputs[state][0] if self.nodes.primitive[state] == STATE else NO_NODE
             self._waits[state] = max([*kernels, self._waits_for(before)], default=_NOTHING_BEFORE)
         return self._waits[state]

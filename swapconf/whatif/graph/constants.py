@@ -78,22 +78,22 @@ class Constants:
         run = self.asked.run
         if node not in run.kernel_of or run.is_backward(node) or far > _FAR:
             return False
-        given = [one for one in run.graph.inputs[node] if one != NO_NODE]
+        given = [value for value in run.graph.inputs[node] if value != NO_NODE]
         if not given:
             return run.graph.primitive[node] in _OF_CONSTANTS
-        return all(self._is_constant(run.source(one)[0], far + 1) for one in given)
+        return all(self._is_constant(run.source(value)[0], far + 1) for value in given)
 
     def rows(self) -> list[int]:
         """Blocks of the baseline that lie on the device once more. A trace does not tell who reads a constant: it is
         as large as what is cut out of it, each rounded up for itself."""
         baseline, blocks = self.asked.prepared.baseline, self.asked.prepared.baseline.blocks
         constants = np.flatnonzero((baseline.maker < 0) & (blocks.category == _CONSTANT))
-        found = list[int]()
-        known = {kernel: node for node, kernel in self.kernel_of.items()}
-        for kernel, node in known.items():
+        rows = list[int]()
+        node_of = {kernel: node for node, kernel in self.kernel_of.items()}
+        for kernel, node in node_of.items():
             if any(given != NO_NODE and given < self.nodes.count for given in self.nodes.inputs[node]):
                 continue
             parts = blocks.size_bytes[baseline.made[kernel]]
             more = parts.sum() - blocks.size_bytes[constants]
-            found += constants[(more >= 0) & (more <= len(parts) * ALIGNMENT)][:1].tolist()
-        return found
+            rows += constants[(more >= 0) & (more <= len(parts) * ALIGNMENT)][:1].tolist()
+        return rows

@@ -34,18 +34,18 @@ def doubled(asked: Asked) -> frozenset[int]:
 
 
 def second_view(
-    asked: Asked, nodes: Nodes, known: MutableMapping[tuple[int, Part], int], kept: int, key: tuple[int, Part]
+    asked: Asked, nodes: Nodes, second_views: MutableMapping[tuple[int, Part], int], kept: int, key: tuple[int, Part]
 ) -> int:
     """What a part reads for ``kept``, which the forward pass has left for a node; ``key``: (node, part). A recomputed
     layer has the second of two views that have become one, also where the first is left out of it."""
     node, part = key
     kernel = asked.run.kernel_of.get(node, -1)
-    is_one = kernel in asked.prepared.merged_views and asked.is_excluded(kernel)
-    if not (is_one and asked.is_whole(part) and asked.run.is_inlined):
+    is_second = kernel in asked.prepared.merged_views and asked.is_excluded(kernel)
+    if not (is_second and asked.is_whole(part) and asked.run.is_inlined):
         return kept
-    if key not in known:
-        known[key] = nodes.add(nodes.primitive[node], (kept,), nodes.name[node])
-    return known[key]
+    if key not in second_views:
+        second_views[key] = nodes.add(nodes.primitive[node], (kept,), nodes.name[node])
+    return second_views[key]
 
 
 def _first_linears(asked: Asked) -> Iterator[tuple[int, str]]:
@@ -76,4 +76,4 @@ def _casts_alone(asked: Asked, product: int) -> bool:
     """The recompute of the cast of its weight was asked for by itself, so that it reads a copy of that in no state."""
     baseline = asked.prepared.baseline
     read = baseline.reads.face[baseline.rows_of(product)].tolist()
-    return any(one in baseline.weights and one in asked.again and asked.root[one] == NO_CELL for one in read)
+    return any(face in baseline.weights and face in asked.again and asked.root[face] == NO_CELL for face in read)

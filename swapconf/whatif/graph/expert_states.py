@@ -69,6 +69,6 @@ class ExpertStates:
 
     def _awaited(self, state: int, part: Part) -> Iterator[bool]:
         """Whether each of what a state is behind stands in a part; what a strategy adds does not."""
-        for one in self.nodes.inputs[state][1:]:
-            values = self.nodes.inputs[one] if one != NO_NODE and self.nodes.primitive[one] == TUPLE else (one,)
+        for given in self.nodes.inputs[state][1:]:
+            values = self.nodes.inputs[given] if given != NO_NODE and self.nodes.primitive[given] == TUPLE else (given,)
             yield from (is_in(self.asked, value, part) for value in values if NO_NODE < value < self.nodes.count)

@@ -37,22 +37,22 @@ class GradientsOfGathers:
     def _part(self, kernel: int, own: Own) -> None:
         """``kernel``: the gradient of what is parted."""
         run, nodes = self.asked.run, self.nodes
-        mine = run.node_of[kernel]
-        added = nodes.inputs[mine][0]
+        node = run.node_of[kernel]
+        added = nodes.inputs[node][0]
         if nodes.primitive[added] != _ADDS:
             return
         is_own = {given: self._is_of(given, own) for given in nodes.inputs[added]}
-        groups = [[given for given in is_own if is_own[given] is one] for one in (False, True)]
+        groups = [[given for given in is_own if is_own[given] is is_part] for is_part in (False, True)]
         if not all(groups) or len(groups[0]) + len(groups[1]) < len(is_own):
             return
-        nodes.inputs[mine][0], its = (self._sum(group, added) for group in groups)
-        other = nodes.add(nodes.primitive[mine], (its, *nodes.inputs[mine][1:]), nodes.name[mine])
-        self.kernel_of[other] = kernel
+        nodes.inputs[node][0], own_sum = (self._sum(group, added) for group in groups)
+        own_node = nodes.add(nodes.primitive[node], (own_sum, *nodes.inputs[node][1:]), nodes.name[node])
+        self.kernel_of[own_node] = kernel
         first = next(iter(is_own.values()))
-        total = self._sum((other, mine) if first else (mine, other), added)
+        total = self._sum((own_node, node) if first else (node, own_node), added)
         self.rows[total] = self.asked.prepared.baseline.made[kernel][0]
-        for user in run.users[mine]:
-            nodes.read_instead(user, {mine: total})
+        for user in run.users[node]:
+            nodes.read_instead(user, {node: total})
 
     def _is_of(self, given: int, own: Own) -> bool | None:
         """Whether a gradient is of those that have one for themselves; None for none of a product."""

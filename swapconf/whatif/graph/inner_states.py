@@ -129,8 +129,8 @@ class InnerStates:
 
     def _is_read_in(self, state: int, part: Part) -> bool:
         """A state of the forward pass behind parameters alone that a cell reads."""
-        read = [one for one in self._packed(self.asked.run.graph.inputs[state][1]) if one != NO_NODE]
-        return bool(read) and all(is_loaded(self.asked, one) and is_in(self.asked, one, part) for one in read)
+        read = [value for value in self._packed(self.asked.run.graph.inputs[state][1]) if value != NO_NODE]
+        return bool(read) and all(is_loaded(self.asked, value) and is_in(self.asked, value, part) for value in read)
 
     def _is_handed_out(self, source: int, part: Part) -> bool:
         """Query, key and value of a recomputed layer or attention are read in the state in which that is called, where
@@ -193,15 +193,15 @@ class InnerStates:
         graph = self.asked.run.graph
         while state != NO_NODE and self._is_here(state, part):
             first, given = graph.inputs[state][:2]
-            values = (one for one in self._packed(given) if one != NO_NODE and not is_loaded(self.asked, one))
-            handed = [one for one in values if is_in(self.asked, one, part, of_again=True)]
+            values = (value for value in self._packed(given) if value != NO_NODE and not is_loaded(self.asked, value))
+            handed = [value for value in values if is_in(self.asked, value, part, of_again=True)]
             if handed:
                 if (state, part) not in self._states:
-                    found = self._state(first, kernel, barrier, part)
+                    before = self._state(first, kernel, barrier, part)
                     if self.asked.run.is_inlined:
-                        found = self._behind_loads(found, self._earlier(first), kernel, barrier, part)
-                        given = self.nodes.add(TUPLE, [self.copied(one, barrier, part) for one in handed])
-                    self._states[state, part] = self.nodes.add(STATE, (found, given))
+                        before = self._behind_loads(before, self._earlier(first), kernel, barrier, part)
+                        given = self.nodes.add(TUPLE, [self.copied(value, barrier, part) for value in handed])
+                    self._states[state, part] = self.nodes.add(STATE, (before, given))
                 return self._states[state, part]
             state = first
         return self._called(kernel, barrier, part)
@@ -216,7 +216,8 @@ class InnerStates:
             return called
         if part not in self._attended:
             states = (
-                self._state(self._read_in(other), kernel, barrier, part) for other in self._loads(part, _is_behind)
+                self._state(self._read_in(parameter), kernel, barrier, part)
+                for parameter in self._loads(part, _is_behind)
             )
             self._attended[part] = next((state for state in states if state != called), called)
         return self._attended[part]
@@ -245,12 +246,12 @@ class InnerStates:
         loads = self._loads(part, lambda home: not home.endswith(left_out) and not is_at_end(home, last))
         return (load for load in loads if is_read_again(self.asked, load))
 
-    def _loads(self, part: Part, is_one: Callable[[str], bool]) -> Iterator[int]:
+    def _loads(self, part: Part, is_cell: Callable[[str], bool]) -> Iterator[int]:
         """What cells in a part read of parameters. ``is_one``: of the path of a cell."""
         run, kernels = self.asked.run, self.asked.prepared.baseline.kernels
         inside = (kernels.passing == part.passing) & ~kernels.backward
         for kernel in np.flatnonzero(inside[: run.count]).tolist():
-            if not self.asked.is_under(part.cell, kernel) or not is_one(self.asked.home(kernel)):
+            if not self.asked.is_under(part.cell, kernel) or not is_cell(self.asked.home(kernel)):
                 continue
             for given in run.graph.inputs[run.node_of[kernel]]:
                 load = run.graph.inputs[given][0] if given != NO_NODE and run.graph.primitive[given] == COPY else given
@@ -273,28 +274,28 @@ class InnerStates:
     def _is_network(self, part: Part) -> bool:
         """Of experts; of one without only where its layer is recomputed as a whole."""
         cell = self.asked.plan.marks.actions.cells[part.cell] if part.cell != NO_CELL else ""
-        is_one = cell.rpartition(".")[2] == MLP and self.asked.returns_tuple(part)
-        return is_one and self._last_cell(part) != _LAST_CELLS[-1]
+        is_network = cell.rpartition(".")[2] == MLP and self.asked.returns_tuple(part)
+        return is_network and self._last_cell(part) != _LAST_CELLS[-1]
 
     def _last_cell(self, part: Part) -> str:
         if part not in self._last:
-            known = self.asked.operators(part)
-            found = (cell for cell in _LAST_CELLS if any(path.endswith(cell) for path in known))
-            self._last[part] = next(found, _LAST_CELLS[-1])
+            paths = self.asked.operators(part)
+            cells = (cell for cell in _LAST_CELLS if any(path.endswith(cell) for path in paths))
+            self._last[part] = next(cells, _LAST_CELLS[-1])
         return self._last[part]
 
     def _earlier(self, state: int) -> frozenset[int]:
         """A state and those before it, and that of what is read in none."""
-        graph, found = self.asked.run.graph, [NO_NODE]
+        graph, states = self.asked.run.graph, [NO_NODE]
         while state != NO_NODE and graph.primitive[state] == STATE:
-            found.append(state)
+            states.append(state)
             state = graph.inputs[state][0]
-        return frozenset(found)
+        return frozenset(states)
 
     def _is_here(self, state: int, part: Part) -> bool:
         """What a state is behind is read, made or written in a cell."""
         given = self.asked.run.graph.inputs[state][1]
-        return any(one != NO_NODE and is_in(self.asked, one, part) for one in self._packed(given) or (given,))
+        return any(value != NO_NODE and is_in(self.asked, value, part) for value in self._packed(given) or (given,))
 
     def _packed(self, node: int) -> Sequence[int]:
         """What is in the tuple that a state is behind; a state may be behind a kernel that writes, instead."""

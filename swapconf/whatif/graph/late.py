@@ -66,14 +66,14 @@ class Late:
         """By number of a primitive that is recomputed by itself the nodes that it reads, through views, in each
         micro-batch, with the order of each."""
         run, of_node = self.asked.run, self.asked.plan.marks.sites.of_node
-        found = defaultdict[str, dict[int, int]](dict)
+        reads_of = defaultdict[str, dict[int, int]](dict)
         for gradient, kernel in run.forward_of.items():
             if of_node[kernel] >= 0 and self.asked.is_asked_for(kernel):
-                read = found[run.graph.forward_unique[run.node_of[gradient]]]
+                read = reads_of[run.graph.forward_unique[run.node_of[gradient]]]
                 for place, given in enumerate(run.graph.inputs[run.node_of[kernel]]):
                     read.setdefault(self.nodes.maker(self._shown(given)), place)
                 read.pop(NO_NODE, None)
-        return found
+        return reads_of
 
     @cached_property
     def read_alone(self) -> frozenset[int]:
@@ -104,7 +104,7 @@ class Late:
         with experts and without, of 5 to 7 layers)."""
         if layer != self._first[self.asked.run.batch_of(maker)]:
             return -2 * layer
-        behind = (one for one in self._own_states if one > layer)
+        behind = (own for own in self._own_states if own > layer)
         return -2 * min(behind, default=len(self.asked.prepared.baseline.kernels.layer)) - 1
 
     @cached_property
@@ -118,16 +118,16 @@ class Late:
     @cached_property
     def _first(self) -> dict[int | None, int]:
         """By micro-batch the first of these layers."""
-        run, found = self.asked.run, dict[int | None, int]()
+        run, first = self.asked.run, dict[int | None, int]()
         for maker in self._layers:
             batch, layer = run.batch_of(maker), int(self.asked.prepared.baseline.kernels.layer[run.kernel_of[maker]])
-            found[batch] = min(found.get(batch, layer), layer)
-        return found
+            first[batch] = min(first.get(batch, layer), layer)
+        return first
 
     @cached_property
     def _own_states(self) -> frozenset[int]:
-        kernels, found = self.asked.prepared.baseline.kernels, attached_kernels(self.asked.run)
-        return frozenset(int(kernels.layer[kernel]) for kernel in found if kernels.passing[kernel] >= 0)
+        kernels, behind = self.asked.prepared.baseline.kernels, attached_kernels(self.asked.run)
+        return frozenset(int(kernels.layer[kernel]) for kernel in behind if kernels.passing[kernel] >= 0)
 
     def _outside(self, maker: int, layer: int) -> Turn:
         if self.asked.run.kernel_of.get(maker) in self._restored and self.nodes.primitive[maker] in VIEWS:
@@ -177,10 +177,10 @@ class Late:
         """What recomputed cells are given that was made elsewhere."""
         passing = self.asked.prepared.baseline.kernels.passing
         groups = {group: self.parts[node] for node, group in self.given.items()}
-        made = ((self.nodes.maker(one), part) for group, part in groups.items() for one in group)
+        makers = ((self.nodes.maker(value), part) for group, part in groups.items() for value in group)
         return frozenset(
             maker
-            for maker, part in made
+            for maker, part in makers
             if (kernel := self.asked.run.kernel_of.get(maker)) is not None
             and not (passing[kernel] == part.passing and self.asked.is_under(part.cell, kernel))
         )

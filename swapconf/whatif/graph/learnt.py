@@ -17,23 +17,24 @@ def learnt(
     """``saved``: the entries of the tuple."""
     nodes, number = Nodes(graph), graph.forward_unique
     captured = Search(nodes, call, number=number, value=value).met().captured
-    parameters = _parameters(nodes, saved, [one for one in captured if is_tie(one) and value(one) == NO_NODE])
+    parameters = _parameters(nodes, saved, [node for node in captured if is_tie(node) and value(node) == NO_NODE])
     made = (
-        parameters.get(place, NO_NODE) if is_of_baseline(one) else source(nodes, one) for place, one in enumerate(saved)
+        parameters.get(place, NO_NODE) if is_of_baseline(entry) else source(nodes, entry)
+        for place, entry in enumerate(saved)
     )
-    known = tuple(one for one in dict.fromkeys(list(made)[1:]) if one != NO_NODE)
-    handed = Handed.of(known, captured)
-    entered = set(known) - handed.late
+    order = tuple(node for node in dict.fromkeys(list(made)[1:]) if node != NO_NODE)
+    handed = Handed.of(order, captured)
+    entered = set(order) - handed.late
     met = Search(nodes, call, number=number, value=value, is_tie=is_tie, entered=entered).met()
     return replace(handed, parameters=parameters, readers=met.readers)
 
 
 def _parameters(nodes: Nodes, saved: Sequence[int], ties: Sequence[int]) -> dict[int, int]:
     """By place; nothing where that is not told: who is taken out of the tuple tells its place."""
-    places = [place for place, one in enumerate(saved) if is_of_baseline(one)]
-    found = dict(zip(places, ties, strict=False))
-    taken = ((place, nodes.inputs[tie][0]) for place, tie in found.items())
+    places = [place for place, entry in enumerate(saved) if is_of_baseline(entry)]
+    tie_of = dict(zip(places, ties, strict=False))
+    taken = ((place, nodes.inputs[tie][0]) for place, tie in tie_of.items())
     is_told = all(
         nodes.primitive[item] != ITEM or place == nodes.item[item] for place, item in taken if item != NO_NODE
     )
-    return found if len(places) == len(ties) and is_told else {}
+    return tie_of if len(places) == len(ties) and is_told else {}

@@ -65,8 +65,8 @@ def _each(asked: Asked, kernels: Iterable[int]) -> Iterator[int]:
 
 def _of_one_batch(asked: Asked, kernels: Iterable[int]) -> int:
     """How many there are in the micro-batch that has most, of each layer."""
-    known, most = asked.prepared.baseline.kernels, Counter[int]()
-    layer, passing = known.layer, known.passing
+    columns, most = asked.prepared.baseline.kernels, Counter[int]()
+    layer, passing = columns.layer, columns.passing
     for (number, _), count in Counter((int(layer[kernel]), int(passing[kernel])) for kernel in kernels).items():
         most[number] = max(most[number], count)
     return most.total()

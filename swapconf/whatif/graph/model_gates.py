@@ -53,8 +53,8 @@ class ModelGates:
     def _waiting(self, gate: int) -> int | None:
         """The first kernel of the forward pass, in no recomputed cell, that is computed again behind a gate."""
         run = self.asked.run
-        found = (self._made.get(user) for tie in run.users[gate] for user in run.users[tie])
-        return next((kernel for kernel in found if kernel is not None and not self.asked.is_inside(kernel)), None)
+        kernels = (self._made.get(user) for tie in run.users[gate] for user in run.users[tie])
+        return next((kernel for kernel in kernels if kernel is not None and not self.asked.is_inside(kernel)), None)
 
     @cached_property
     def _made(self) -> dict[int, int]:
@@ -65,12 +65,12 @@ class ModelGates:
 
     def _own_gradients(self, kernel: int) -> list[int]:
         run = self.asked.run
-        return [given for one in self._gradients_of[kernel] for given in given_to(run, run.node_of[one])]
+        return [given for gradient in self._gradients_of[kernel] for given in given_to(run, run.node_of[gradient])]
 
     @cached_property
     def _gradients_of(self) -> defaultdict[int, list[int]]:
         """By kernel of the forward pass."""
-        found: defaultdict[int, list[int]] = defaultdict(list)
+        gradients_of: defaultdict[int, list[int]] = defaultdict(list)
         for gradient, kernel in self.asked.run.forward_of.items():
-            found[kernel].append(gradient)
-        return found
+            gradients_of[kernel].append(gradient)
+        return gradients_of

@@ -111,8 +111,8 @@ class MoveTos:
     def shown_item(self, node: int, item: int) -> int:
         """What takes an output out of several."""
         taken = (user for user in self._users(node) if self.nodes.primitive[user] == ITEM)
-        found = next((user for user in taken if self.nodes.item[user] == item), None)
-        return self.nodes.add(ITEM, (node, NO_NODE), item=item) if found is None else found
+        shown = next((user for user in taken if self.nodes.item[user] == item), None)
+        return self.nodes.add(ITEM, (node, NO_NODE), item=item) if shown is None else shown
 
     def _value(self, node: int, kernel: int, row: int) -> int:
         """What shows a block of a kernel: itself, or what takes it out of several."""
@@ -145,7 +145,7 @@ class MoveTos:
         readers = self._of_gathers(value) or self._forward_readers(value)
         if len(readers) > 1 and not self._is_merged(value, readers):
             readers = self._given_with(self._first(value, readers), readers)
-        readers = [one for one in readers if not self._is_in_cell(one)] or readers
+        readers = [reader for reader in readers if not self._is_in_cell(reader)] or readers
         if len(readers) == 1:
             self._part_view(readers[0], value)
         if readers:
@@ -157,7 +157,7 @@ class MoveTos:
         """What some Linears have for themselves of what others gather in a recomputed cell: that waits, whichever of
         several copies is asked first."""
         nodes = self.nodes
-        return [one for one in self._gathers if nodes.maker(nodes.inputs[one][0]) == value]
+        return [gather for gather in self._gathers if nodes.maker(nodes.inputs[gather][0]) == value]
 
     @cached_property
     def _gathers(self) -> list[int]:
@@ -178,9 +178,9 @@ class MoveTos:
         last = max(readers, key=self._turn, default=NO_NODE)
         others = [user for user in readers if cell[user] != cell[last]]
         if others:
-            other = nodes.add(nodes.primitive[view], nodes.inputs[view], nodes.name[view])
+            own_view = nodes.add(nodes.primitive[view], nodes.inputs[view], nodes.name[view])
             for reader in others:
-                self._redirect(reader, view, other)
+                self._redirect(reader, view, own_view)
 
     def _is_merged(self, value: int, readers: Sequence[int]) -> bool:
         """Of several that were equal; each had a copy. A view that one cell alone reads was none."""
@@ -192,27 +192,27 @@ class MoveTos:
             return True
         if kernel < 0 or self.nodes.primitive[value] not in VIEWS:
             return False
-        return len({kernels.cell[kernel_of[one]] if one in kernel_of else "" for one in readers}) > 1
+        return len({kernels.cell[kernel_of[reader]] if reader in kernel_of else "" for reader in readers}) > 1
 
     def _first(self, value: int, readers: list[int]) -> int:
-        others = [one for one in readers if not self._is_asked_for(one)]
+        others = [reader for reader in readers if not self._is_asked_for(reader)]
         if others and others != readers:  # measured: what a router gathers
-            near = [one for one in others if self._cell(one) == self._cell(value)]
+            near = [reader for reader in others if self._cell(reader) == self._cell(value)]
             return max(near or others, key=self._turn)
         for kind in _OF_ROUTERS:
-            found = next((one for one in readers if self.nodes.primitive[one] == kind), None)
-            if found is not None:
-                return found
-        norms = [one for one in readers if self.nodes.primitive[one] == _NORM]
+            of_router = next((reader for reader in readers if self.nodes.primitive[reader] == kind), None)
+            if of_router is not None:
+                return of_router
+        norms = [reader for reader in readers if self.nodes.primitive[reader] == _NORM]
         if norms and not self.asked.is_pipelined:
             return norms[0]
-        known = self.asked.run.met_first(self.views.parted.get(value, value), readers)
-        return max(readers, key=self._turn) if known == NO_NODE else known
+        met = self.asked.run.met_first(self.views.parted.get(value, value), readers)
+        return max(readers, key=self._turn) if met == NO_NODE else met
 
     def _given_with(self, reader: int, readers: Sequence[int]) -> list[int]:
         """What reads a value as one: MindSpore hands it to the call of a recomputed cell, which is one reader."""
         call = self._call(reader)
-        return [reader] if call is None else [one for one in readers if self._call(one) == call]
+        return [reader] if call is None else [user for user in readers if self._call(user) == call]
 
     def _call(self, node: int) -> tuple[str, int] | None:
         """The layer and the recomputed cell in which a node stands."""
@@ -248,8 +248,8 @@ class MoveTos:
             self._turns[node] = min((self._turn(user) for user in users), default=-1)
         return self._turns[node]
 
-    def _redirect(self, reader: int, value: int, other: int) -> None:
-        self.nodes.inputs[reader] = [other if given == value else given for given in self.nodes.inputs[reader]]
+    def _redirect(self, reader: int, value: int, instead: int) -> None:
+        self.nodes.inputs[reader] = [instead if given == value else given for given in self.nodes.inputs[reader]]
 
     def _is_cell(self, norm: int) -> bool:
         """A recomputed cell of its own, which is called."""

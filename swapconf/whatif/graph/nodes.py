@@ -78,9 +78,9 @@ class Nodes:
         load = self.inputs[node][0] if is_copy else NO_NODE
         return load if load != NO_NODE and self.primitive[load] == LOAD else NO_NODE
 
-    def read_instead(self, user: int, known: Mapping[int, int]) -> None:
-        """``known``: by node what the user reads instead of it."""
-        self.inputs[user] = [known.get(given, given) for given in self.inputs[user]]
+    def read_instead(self, user: int, instead: Mapping[int, int]) -> None:
+        """``instead``: by node what the user reads instead of it."""
+        self.inputs[user] = [instead.get(given, given) for given in self.inputs[user]]
 
     def waits_for_state(self, value: int) -> bool:
         """Who sees the value reads parameters in the state behind it."""

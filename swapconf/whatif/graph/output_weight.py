@@ -46,8 +46,8 @@ def read_twice(asked: Asked, nodes: Nodes) -> list[tuple[int, int]]:
         if nodes.copied(nodes.inputs[node][0]) != NO_NODE:
             _, _, cell = kernels.name[kernel].rpartition("/")[0].rpartition("/")
             casts[cell].append(node)
-    found = [pair for alike in casts.values() for pair in zip(alike[::2], alike[1::2], strict=False)]
-    return found if len(found) == called else []
+    pairs = [pair for alike in casts.values() for pair in zip(alike[::2], alike[1::2], strict=False)]
+    return pairs if len(pairs) == called else []
 
 
 def turn_gradients(asked: Asked, nodes: Nodes) -> None:

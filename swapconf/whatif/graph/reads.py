@@ -45,19 +45,19 @@ class ForNothing:
     @cached_property
     def _gradients(self) -> Mapping[int, Collection[int]]:
         """By kernel the nodes of its gradient, ascending."""
-        found = defaultdict[int, list[int]](list)
+        nodes_of = defaultdict[int, list[int]](list)
         for gradient, kernel in self.asked.run.forward_of.items():
             if kernel in self.kernels:
-                found[kernel].append(self.asked.run.node_of[gradient])
-        return {kernel: dict.fromkeys(sorted(nodes)) for kernel, nodes in found.items()}
+                nodes_of[kernel].append(self.asked.run.node_of[gradient])
+        return {kernel: dict.fromkeys(sorted(nodes)) for kernel, nodes in nodes_of.items()}
 
     def gate(self, kernel: int) -> int:
         """The gradients that arrive at that of a node; NO_NODE for none."""
         if kernel not in self._gates:
-            run, mine = self.asked.run, self._gradients[kernel]
-            given = dict.fromkeys(one for node in mine for one in given_to(run, node))
-            found = [arrived(run, one, "") for one in given if run.source(one)[0] not in mine]
-            self._gates[kernel] = self.nodes.add(TUPLE, found) if found else NO_NODE
+            run, own = self.asked.run, self._gradients[kernel]
+            given = dict.fromkeys(value for node in own for value in given_to(run, node))
+            arriving = [arrived(run, value, "") for value in given if run.source(value)[0] not in own]
+            self._gates[kernel] = self.nodes.add(TUPLE, arriving) if arriving else NO_NODE
         return self._gates[kernel]
 
 
@@ -84,10 +84,10 @@ class BackwardReads:
         """By view that the model itself makes again, of what a recomputed cell is given, the view that it repeats: it
         waits as what runs again in that cell does."""
         run, asked, twin = self.again.asked.run, self.again.asked, self.again.asked.prepared.baseline.twin
-        found = (kernel for kernel in range(run.count) if twin[kernel] >= 0 and kernel not in asked.again)
+        kernels = (kernel for kernel in range(run.count) if twin[kernel] >= 0 and kernel not in asked.again)
         return {
             int(twin[kernel]): kernel
-            for kernel in found
+            for kernel in kernels
             if run.graph.primitive[run.node_of[kernel]] in VIEWS
             and asked.root[kernel] != NO_CELL
             and not asked.plan.marks.staying[kernel]
@@ -120,8 +120,8 @@ class BackwardReads:
         if made in asked.restored:
             return self._given_to_primitive(self._restored(made, source), run.node_of[asked.restored[made]], kernel)
         if made in self.twins and nodes.primitive[source] not in VIEWS:
-            one = self.twins[made]
-            return self.again.copied(run.node_of[one], self._barrier_in_front(source), asked.part(one))
+            original = self.twins[made]
+            return self.again.copied(run.node_of[original], self._barrier_in_front(source), asked.part(original))
         return given if run.is_backward(source) else self._of_forward(given, kernel, made)
 
     def _of_forward(self, given: int, kernel: int, made: int) -> int:
@@ -167,7 +167,7 @@ class BackwardReads:
         is_again = forward in asked.again
         if not run.is_inlined or part.cell != NO_CELL or not (is_again or forward in self._for_nothing.kernels):
             return seen
-        first = next((one for one in run.graph.inputs[run.node_of[forward]] if one != NO_NODE), NO_NODE)
+        first = next((value for value in run.graph.inputs[run.node_of[forward]] if value != NO_NODE), NO_NODE)
         if forward in asked.shared or first == NO_NODE or run.source(first)[0] != source:
             return seen
         gate = self.again.gates.of(forward, part) if is_again else self._for_nothing.gate(forward)
@@ -205,7 +205,9 @@ class BackwardReads:
             return gated
         for user in self.again.asked.run.users[node]:
             if self.again.nodes.primitive[user] == STATE and gated != value:
-                self.again.nodes.inputs[user] = [gated if one == node else one for one in self.again.nodes.inputs[user]]
+                self.again.nodes.inputs[user] = [
+                    gated if given == node else given for given in self.again.nodes.inputs[user]
+                ]
         return gated
 
     def _restored(self, twin: int, node: int) -> int:
@@ -216,7 +218,7 @@ class BackwardReads:
 
     def _barrier_in_front(self, node: int) -> int:
         barriers = (self.again.asked.run.through_barrier(given)[0] for given in self.again.asked.run.graph.inputs[node])
-        return next((found for found in barriers if found != NO_NODE), NO_NODE)
+        return next((barrier for barrier in barriers if barrier != NO_NODE), NO_NODE)
 
     def _first_kernel(self, node: int) -> int:
         return next(user for user in self.again.asked.run.users[node] if user in self.again.asked.run.kernel_of)

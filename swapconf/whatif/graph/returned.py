@@ -58,8 +58,10 @@ class Returned:
     def _writes(self) -> bool:
         """Whether layers do in the forward pass."""
         kernels, batches = self.asked.prepared.baseline.kernels, self.asked.run.batch_of_pass
-        writing = (one for one in attached_kernels(self.asked.run) if kernels.primitive[one].startswith(ASSIGNS))
-        return any(not kernels.backward[one] and int(kernels.passing[one]) in batches for one in writing)
+        writing = (
+            kernel for kernel in attached_kernels(self.asked.run) if kernels.primitive[kernel].startswith(ASSIGNS)
+        )
+        return any(not kernels.backward[kernel] and int(kernels.passing[kernel]) in batches for kernel in writing)
 
     @property
     def _passing(self) -> Ints:
@@ -71,14 +73,14 @@ class Returned:
         forward = ~kernels.backward[: run.count]
         of_cells = np.flatnonzero((called != NO_CELL) & forward)
         calls = {(int(self._passing[kernel]), int(called[kernel])) for kernel in of_cells.tolist()}
-        found = [
+        kernels_of = [
             np.flatnonzero(under[cell] & forward & (self._passing[: run.count] == passing)).tolist()
             for passing, cell in calls
         ]
-        for mine in sorted(found, key=lambda one: one[-1]):
-            nodes = [run.node_of[kernel] for kernel in mine]
+        for kernels_of_call in sorted(kernels_of, key=lambda cell_kernels: cell_kernels[-1]):
+            nodes = [run.node_of[kernel] for kernel in kernels_of_call]
             scopes = [run.graph.name[node].rpartition("/")[0] for node in nodes if run.graph.name[node].count("/") > 1]
-            yield _Call(tuple(mine), frozenset(nodes), f"{commonpath(scopes)}/" if scopes else "/")
+            yield _Call(tuple(kernels_of_call), frozenset(nodes), f"{commonpath(scopes)}/" if scopes else "/")
 
     @cached_property
     def _reading(self) -> list[tuple[int, int]]:
@@ -87,30 +89,30 @@ class Returned:
 
     def _read_in(self, call: _Call) -> list[int]:
         first, last = (bisect_left(self._reading, (kernel,)) for kernel in (call.kernels[0], call.kernels[-1] + 1))
-        mine = set(call.kernels)
-        return [node for place, node in self._reading[first:last] if place in mine]
+        inside = set(call.kernels)
+        return [node for place, node in self._reading[first:last] if place in inside]
 
     @cached_property
     def _behind(self) -> dict[int, list[int]]:
         """By node the states that are behind it."""
-        found: dict[int, list[int]] = {}
+        states_behind: dict[int, list[int]] = {}
         for state in (node for node in range(self.nodes.count) if self.nodes.primitive[node] == STATE):
             for given in self.nodes.inputs[state]:
-                found.setdefault(given, []).append(state)
-        return found
+                states_behind.setdefault(given, []).append(state)
+        return states_behind
 
     def _last_state(self, call: _Call) -> int:
         """The one behind all that the cell reads and writes; `NO_NODE` for none."""
         read = [self.cells.state(node) for node in self._read_in(call)]
         written = [state for node in call.nodes for state in self._behind.get(node, ())]
-        return max((one for one in (*read, *written) if one != NO_NODE), key=self._depth, default=NO_NODE)
+        return max((state for state in (*read, *written) if state != NO_NODE), key=self._depth, default=NO_NODE)
 
     def _depth(self, state: int) -> int:
         return sum(1 for _ in self._chain(state))
 
     def _root(self, state: int) -> int:
         """In which the pass is called."""
-        return [state, *(self.nodes.inputs[one][0] for one in self._chain(state))][-1]
+        return [state, *(self.nodes.inputs[before][0] for before in self._chain(state))][-1]
 
     def _chain(self, state: int) -> Iterator[int]:
         """A state and those in front of it."""
@@ -162,18 +164,18 @@ class Returned:
 
     def _inside(self, call: _Call) -> set[int]:
         """What the cell launches, and what looks at that there."""
-        found, users = set(call.nodes), self.asked.run.users
-        near = list(found)
+        inside, users = set(call.nodes), self.asked.run.users
+        near = list(inside)
         while near:
             for user in users[near.pop()]:
                 is_view = self.nodes.primitive[user] == ITEM or (
                     self.nodes.primitive[user] == DEPEND
                     and (self.nodes.name[user].startswith(call.scope) or not call.nodes.isdisjoint(users[user]))
                 )
-                if is_view and user not in found:
-                    found.add(user)
+                if is_view and user not in inside:
+                    inside.add(user)
                     near.append(user)
-        return found
+        return inside
 
 
 # --- forward passes of recomputed layers alone ------------------------------------------------------------------------
@@ -200,8 +202,8 @@ class ReturnedByLayers:
     def _of_layers(self, batch: int) -> list[int]:
         baseline, run = self.asked.prepared.baseline, self.asked.run
         backward, passing = baseline.kernels.backward, baseline.kernels.passing
-        mine = set(baseline.batches[batch])
-        return [kernel for kernel in range(run.count) if not backward[kernel] and int(passing[kernel]) in mine]
+        passes = set(baseline.batches[batch])
+        return [kernel for kernel in range(run.count) if not backward[kernel] and int(passing[kernel]) in passes]
 
     def _is_whole(self, kernel: int) -> bool:
         cell = int(self.asked.root[kernel])
@@ -213,9 +215,9 @@ class ReturnedByLayers:
         inputs = (given for kernel in kernels for given in run.graph.inputs[run.node_of[kernel]])
         loads = (given for given in inputs if given != NO_NODE and run.graph.primitive[given] == LOAD)
         state = next((run.graph.inputs[load][1] for load in loads if len(run.graph.inputs[load]) > 1), NO_NODE)
-        found, known = NO_NODE, set[int]()
-        while state != NO_NODE and state not in known:
-            known.add(state)
+        last, passed = NO_NODE, set[int]()
+        while state != NO_NODE and state not in passed:
+            passed.add(state)
             state = next((user for user in run.users[state] if run.graph.primitive[user] == STATE), NO_NODE)
-            found = state if state != NO_NODE else found
-        return found
+            last = state if state != NO_NODE else last
+        return last

@@ -73,7 +73,7 @@ class Slices:
         baseline, roots = self.asked.prepared.baseline, self.asked.plan.marks.actions.roots
         summed = baseline.added(kernel) if baseline.norms[kernel] else [kernel]
         is_computed = not baseline.kernels.stream[kernel]  # what is received is no operator's
-        return is_computed and all("" in roots.get(baseline.layer_of(one), ()) for one in summed)
+        return is_computed and all("" in roots.get(baseline.layer_of(part), ()) for part in summed)
 
     def _is_shared(self, kernel: int) -> bool:
         """Several ranks hold the same: the sums and norms of a model whose ranks reduce what they compute, what a cell
@@ -96,9 +96,9 @@ class Slices:
     def _of_forward(self, primitive: str) -> list[int]:
         """Kernels of the forward pass."""
         kernels = self.asked.prepared.baseline.kernels
-        mine = (kernels.primitives == primitive) & ~kernels.backward & (kernels.passing >= 0)
-        found: list[int] = np.flatnonzero(mine).tolist()
-        return found
+        is_of_forward = (kernels.primitives == primitive) & ~kernels.backward & (kernels.passing >= 0)
+        of_forward: list[int] = np.flatnonzero(is_of_forward).tolist()
+        return of_forward
 
     def gathered(self, seen: int, gate: int, row: int) -> int:
         """``seen``: the value behind the barrier of a call, if there is one."""

@@ -170,10 +170,10 @@ class _Building:
         for kernel in asked.again:
             twin, cell = int(baseline.twin[kernel]), int(asked.root[kernel])
             if twin >= 0 and cell != NO_CELL and run.graph.primitive[run.node_of[kernel]] in VIEWS:
-                others = (one for one in baseline.further_twins.get(twin, ()) if one not in asked.restored)
-                merged |= {run.node_of[other]: run.node_of[twin] for other in others}
-        for other in merged:
-            for user in run.users[other]:
+                others = (further for further in baseline.further_twins.get(twin, ()) if further not in asked.restored)
+                merged |= {run.node_of[further]: run.node_of[twin] for further in others}
+        for further in merged:
+            for user in run.users[further]:
                 self._nodes.read_instead(user, merged)
 
     def _drop_copies(self) -> None:
@@ -228,12 +228,12 @@ class _Building:
         returned: dict[int, int] = {}
         for (window, barrier), back in self._moves.back.items():
             value = nodes.inputs[self._moves.out[window]][0]
-            returned[self._ties.known.get((value, barrier), NO_NODE)] = back
+            returned[self._ties.tied.get((value, barrier), NO_NODE)] = back
         returned.pop(NO_NODE, None)
         users = {user for tie in returned if tie < nodes.count for user in self._run.users[tie]}
         for user in chain(sorted(users), range(nodes.count, len(nodes))):
             if nodes.primitive[user] == TUPLE and user not in self._run.saved:
-                nodes.inputs[user] = [returned.get(one, one) for one in nodes.inputs[user]]
+                nodes.inputs[user] = [returned.get(value, value) for value in nodes.inputs[user]]
 
 
 def turn_sums_of_experts(asked: Asked, nodes: Nodes) -> None:

@@ -64,22 +64,22 @@ class Tables:
         return kernel if kernel in self.asked.shared or kernel in self.asked.casts else None
 
     def _own(self, value: int, kernel: int, user: User) -> int:
-        for (made, users), other in self.made.items():
+        for (made, users), own_node in self.made.items():
             if made == kernel and user in users:
-                seen = self.shown(value, other)
+                seen = self.shown(value, own_node)
                 self.stands_for[seen] = value
                 return seen
         return value
 
-    def shown(self, value: int, other: int) -> int:
+    def shown(self, value: int, node: int) -> int:
         """The same of another node as ``value`` is of its source."""
         nodes = self.nodes
         if nodes.is_kernel(value):
-            return other
-        if (value, other) not in self._chains:
-            below = self.shown(nodes.inputs[value][0], other)
+            return node
+        if (value, node) not in self._chains:
+            below = self.shown(nodes.inputs[value][0], node)
             if nodes.primitive[value] in SAME_VALUE:
                 return below
             rest = [NO_NODE] * (len(nodes.inputs[value]) - 1)
-            self._chains[value, other] = nodes.add(nodes.primitive[value], (below, *rest), item=nodes.item[value])
-        return self._chains[value, other]
+            self._chains[value, node] = nodes.add(nodes.primitive[value], (below, *rest), item=nodes.item[value])
+        return self._chains[value, node]

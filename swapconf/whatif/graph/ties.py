@@ -26,28 +26,28 @@ class Ties:
     nodes: Nodes
     is_mcore: bool
     fresh: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
-    _known: dict[tuple[int, int], int] = field(default_factory=dict)
+    _tied: dict[tuple[int, int], int] = field(default_factory=dict)
     _gated: dict[tuple[int, int], int] = field(default_factory=dict)
     _loads: dict[tuple[int, int], int] = field(default_factory=dict)
     _states: dict[int, int] = field(default_factory=dict)
     _called: dict[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._known |= self.run.ties
+        self._tied |= self.run.ties
 
     @property
-    def known(self) -> dict[tuple[int, int], int]:
+    def tied(self) -> dict[tuple[int, int], int]:
         """By value and barrier, those of the baseline included."""
-        return self._known
+        return self._tied
 
     def behind_barrier(self, value: int, barrier: int) -> int:
         if barrier == NO_NODE:
             return value
-        if (value, barrier) not in self._known:
-            self._known[value, barrier] = self.nodes.tied(value, barrier)
+        if (value, barrier) not in self._tied:
+            self._tied[value, barrier] = self.nodes.tied(value, barrier)
             if self._is_made(value):
                 self.fresh[self.run.saved_behind.get(barrier, NO_NODE)].append(value)
-        return self._known[value, barrier]
+        return self._tied[value, barrier]
 
     def _is_made(self, value: int) -> bool:
         """By a kernel; parameters need not be handed on."""
