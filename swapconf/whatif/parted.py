@@ -19,7 +19,7 @@ import numpy as np
 from swapconf.decide.strategy import Recompute, Strategy, Swap
 from swapconf.trace.columns import Flags, Ints
 from swapconf.whatif.baseline import Baseline
-from swapconf.whatif.recompute import StrategyProgram
+from swapconf.whatif.recompute import Additions, BlockUse, StrategyProgram
 from swapconf.whatif.sites import Sites
 
 User: TypeAlias = tuple[int, str]  # number of a layer, path of a cell
@@ -84,45 +84,22 @@ def parted(baseline: Baseline, program: StrategyProgram, owns: Sequence[Own]) ->
     layer = np.where(passes >= 0, kernels.layer[passes], -1)[program.reader]
     layer[program.reader < 0] = -1
     block, site = program.block.copy(), program.site.copy()
-    rows, origin, born, copies = list[tuple[int, int]](), list[int](), list[int](), list[int]()
-    inserted = list[int]()
-    new: dict[tuple[int, frozenset[User]], int] = {}
+    more, new = Additions(), dict[tuple[int, frozenset[User]], int]()
     of_users: dict[tuple[tuple[str, ...], frozenset[User]], Flags] = {}
     for turn, own in enumerate(owns):
         at = int(program.where[own.kernel]) + 2 * (turn + 1)
         if (own.cells, own.users) not in of_users:
             of_users[own.cells, own.users] = _read_by(baseline, program, layer, own)
-        is_read = of_users[own.cells, own.users]
-        for made in baseline.made.get(own.kernel, ()):
-            new[made, own.users] = len(baseline.maker) + len(program.origin) + len(origin)
-            uses = is_read & (program.block == made)
-            block[uses] = new[made, own.users]
+        made, first = baseline.made.get(own.kernel, []), len(baseline.maker) + len(program.origin) + len(more.blocks)
+        for copy, row in enumerate(made, first):
+            new[row, own.users] = copy
+            uses = of_users[own.cells, own.users] & (program.block == row)
+            block[uses] = copy
             site[uses & (site >= 0)] = own.site
-            origin.append(made)
-            born.append(at)
-        copies.append(own.kernel)
-        inserted.append(at)
-        rows += [
-            (new.get((int(read), own.users), int(read)), at)
-            for read in baseline.reads.block[baseline.rows_of(own.kernel)].tolist()
-        ]
-    added = np.array(rows, dtype=np.int64).reshape(-1, 2)
-    nothing = np.full(len(added), -1, dtype=np.int64)
-    return replace(
-        program,
-        block=np.concatenate([block, added[:, 0]]),
-        position=np.concatenate([program.position, added[:, 1]]),
-        until=np.concatenate([program.until, added[:, 1]]),
-        face=np.concatenate([program.face, nothing]),
-        site=np.concatenate([site, nothing]),
-        reader=np.concatenate([program.reader, nothing]),
-        again=np.concatenate([program.again, np.zeros(len(added), dtype=np.bool_)]),
-        origin=_longer(program.origin, origin),
-        born=_longer(program.born, born),
-        copies=_longer(program.copies, copies),
-        inserted=_longer(program.inserted, inserted),
-        parted=len(copies),
-    )
+        more.launch(own.kernel, made, at)
+        read = baseline.reads.block[baseline.rows_of(own.kernel)].tolist()
+        more.uses += [BlockUse(new.get((row, own.users), row), at) for row in read]
+    return replace(program.with_more(block, site, more, again=False), parted=len(owns))
 
 
 def _read_by(baseline: Baseline, program: StrategyProgram, layer: Ints, own: Own) -> Flags:
@@ -244,7 +221,3 @@ def gathers_apart(baseline: Baseline, sites: Sites, again: Flags) -> list[Own]:
                 for own_kernel in (view, kernel)
             ]
     return owns
-
-
-def _longer(column: Ints, more: Sequence[int]) -> Ints:
-    return np.concatenate([column, np.array(more, dtype=np.int64)])

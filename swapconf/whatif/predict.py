@@ -213,7 +213,7 @@ def views_apart(prepared: PlacedBaseline, actions: SiteActions, program: Strateg
     primitive = prepared.baseline.kernels.primitives
     rows = np.flatnonzero((program.site >= 0) & (program.face >= 0))
     face, kind = program.face[rows], actions.moved_alike[program.site[rows]]
-    least, most = np.full(len(primitive), np.iinfo(np.int64).max), np.full(len(primitive), -1, dtype=np.int64)
+    least, most = np.full(len(primitive), NEVER), np.full(len(primitive), -1, dtype=np.int64)
     np.minimum.at(least, face, kind)
     np.maximum.at(most, face, kind)
     return np.asarray(prepared.baseline.views & (least < most))

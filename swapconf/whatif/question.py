@@ -30,7 +30,6 @@ from swapconf.whatif.baseline_step import added_operations
 from swapconf.whatif.belongs import other_run, recomputes
 from swapconf.whatif.graph.predict import GraphedBaseline
 from swapconf.whatif.inlined import inlined_otherwise
-from swapconf.whatif.making import making
 from swapconf.whatif.placed import PlacedBaseline, placed
 from swapconf.whatif.predict import LaunchPlan, prediction, schedule
 from swapconf.whatif.prediction import Moves, Prediction
@@ -46,6 +45,8 @@ from swapconf.words.units import show_bytes
 
 BASELINE_ORIGIN = phrase("dry run level 1 (operator workspace excluded)")
 ORIGIN = phrase("what-if from a {run}", run=BASELINE_ORIGIN)
+_COMMUNICATION = "select_comm_recompute"
+_SWITCHES = ("swap_config.swap", "recompute_config.recompute", "recompute_config.select_recompute")
 
 
 class Mismatch(ValueError):
@@ -341,9 +342,6 @@ def _entries(config: Config) -> Iterator[tuple[Origin, str, Config]]:
         yield chosen.origin, f"{_COMMUNICATION} {chosen.pattern}", replace(config, recompute=less)
 
 
-_COMMUNICATION = "select_comm_recompute"
-
-
 def _unrecorded(folder: str) -> Finding:
     return Finding(
         origin=Origin(file=folder),
@@ -428,3 +426,12 @@ def _findings(entry: EntryTotal) -> Iterator[Finding]:
             message=phrase("{entry} raises the peak by {size}", entry=entry.text, size=show_bytes(-entry.saved_bytes)),
             hint=again if entry.text.partition(" ")[0] in RECOMPUTES else copies,
         )
+
+
+def making(study: Study) -> str:
+    """The command that makes the trace which a what-if needs. What the YAML has no section for is not switched off."""
+    sections = study.document.root.entries
+    switches = [*_SWITCHES, *[f"recompute_config.{_COMMUNICATION}"] * bool(study.config.recompute.select_comm)]
+    off = [f"--set {switch}=False" for switch in switches if switch.partition(".")[0] in sections]
+    code = ["--register-path CODE"] * bool(study.own_code)
+    return " ".join(["swapconf dryrun", study.config.file, *code, *off, "--keep DIR"])

@@ -8,8 +8,9 @@ norm the norm alone runs again where the Add does not: the Add at the end of the
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 
@@ -52,6 +53,53 @@ class StrategyProgram:
     copies: Ints
     inserted: Ints
     parted: int = 0
+
+    def with_more(self, block: Ints, site: Ints, more: Additions, *, again: bool) -> StrategyProgram:
+        """``block``, ``site``: of its own uses, as they are then. ``again``: what is launched ``more`` runs again."""
+        used, position, face, owner, reader = _columns(more.uses, len(BlockUse._fields))
+        (origin, born), (copies, inserted) = _columns(more.blocks, 2), _columns(more.kernels, 2)
+        return replace(
+            self,
+            block=np.concatenate([block, used]),
+            position=np.concatenate([self.position, position]),
+            until=np.concatenate([self.until, position]),
+            face=np.concatenate([self.face, face]),
+            site=np.concatenate([site, owner]),
+            reader=np.concatenate([self.reader, reader]),
+            again=np.concatenate([self.again, np.full(len(used), again)]),
+            origin=np.concatenate([self.origin, origin]),
+            born=np.concatenate([self.born, born]),
+            copies=np.concatenate([self.copies, copies]),
+            inserted=np.concatenate([self.inserted, inserted]),
+        )
+
+
+class BlockUse(NamedTuple):
+    """A use of a block, as in `StrategyProgram`."""
+
+    block: int
+    position: int
+    face: int = -1
+    site: int = -1
+    reader: int = -1
+
+
+@dataclass
+class Additions:
+    """What is launched beside a program. ``kernels``: with the position of each; ``blocks``: that they make, each by
+    the row that it is a copy of, with the same position; ``uses``: what they read."""
+
+    kernels: list[tuple[int, int]] = field(default_factory=list)
+    blocks: list[tuple[int, int]] = field(default_factory=list)
+    uses: list[BlockUse] = field(default_factory=list)
+
+    def launch(self, kernel: int, blocks: Iterable[int], position: int) -> None:
+        self.kernels.append((kernel, position))
+        self.blocks += [(block, position) for block in blocks]
+
+
+def _columns(rows: Sequence[tuple[int, ...]], count: int) -> Ints:
+    return np.array(rows, dtype=np.int64).reshape(-1, count).T
 
 
 def recompute(

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from swapconf.decide.strategy import LayerPlan, LayerStrategy, Recompute, Strategy
+from swapconf.models.cells import INPUT_NORM
 from swapconf.trace.columns import Flags, Ints
+from swapconf.upstream.scopes import descends
 from swapconf.whatif.baseline import Baseline
-from swapconf.whatif.casts_for_products import casts_for_products
-from swapconf.whatif.cell_outputs import cell_outputs, read_by_others
 from swapconf.whatif.cell_primitives import path_among
 from swapconf.whatif.communicated import (
     communicated,
@@ -20,11 +20,11 @@ from swapconf.whatif.communicated import (
     products_of_morphs,
     views_left_out,
 )
+from swapconf.whatif.kept import casts_for_products, cell_outputs, left_without_lazy_inline, read_by_others, turned
 from swapconf.whatif.laid_out import SUM
 from swapconf.whatif.lazy_inline import barred
 from swapconf.whatif.loss import head_first
 from swapconf.whatif.merged_views import as_first
-from swapconf.whatif.not_inlined import left
 from swapconf.whatif.parted import Own, cells_of, flags, kinds, own_views, parted, stand_ins, standing_views
 from swapconf.whatif.placed import PlacedBaseline
 from swapconf.whatif.recompute import StrategyProgram, recompute, unseen
@@ -42,12 +42,12 @@ from swapconf.whatif.site_actions import (
 )
 from swapconf.whatif.sites import Sites
 from swapconf.whatif.streams import in_order, sent_ahead
-from swapconf.whatif.told import celled_layers, turned
 from swapconf.whatif.ungated import Covered, covered
-from swapconf.whatif.unsaved import given_to_unsaved
+from swapconf.whatif.unread import given_to_unsaved
 from swapconf.whatif.unscaled import unscaled_by_turns, unscaled_early
-from swapconf.whatif.upfront import upfront
-from swapconf.whatif.weight_copies import WeightCopies, copied
+from swapconf.whatif.weight_copies import WeightCopies, copied, upfront
+
+_READ_PARAMETERS = ("Dense", "GroupedMatmul", "MatMul", "RmsNorm")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,7 +134,7 @@ def _runs_again(prepared: PlacedBaseline, strategy: Strategy, owns: Sequence[Own
     if strategy.lazy_inline:
         outputs = read_by_others(baseline, outputs, turned(sites, strategy)) if outputs else outputs
     else:
-        staying |= left(baseline, outputs)
+        staying |= left_without_lazy_inline(baseline, outputs)
     flagged &= ~staying
     adds = _sums_alone(baseline, sites, actions, flagged)
     flagged[adds] = True
@@ -179,7 +179,7 @@ def _runs_again(prepared: PlacedBaseline, strategy: Strategy, owns: Sequence[Own
     program = in_order(baseline, sent_ahead(baseline, program))
     program = replace(program, site=gathered_once(baseline, sites, actions, program))
     whole = {layer for layer, roots in actions.roots.items() if "" in roots}
-    celled = celled_layers(actions, strategy)
+    celled = _celled_layers(actions, strategy)
     below = baseline.below
     # what a Split makes does not move, but a view of it that is an operator does: measured, and so in every catalog
     splits = baseline.splits | (baseline.views & (sites.of_node < 0) & (below >= 0) & baseline.splits[below])
@@ -322,3 +322,15 @@ def _kept_sums(baseline: Baseline, sites: Sites, actions: SiteActions, flagged: 
         for kernel in np.flatnonzero(flagged & baseline.norms).tolist()
     }
     return {kernel: list(rows) for kernel, rows in owned.items() if rows and not any(rows.values())}
+
+
+def _celled_layers(actions: SiteActions, strategy: Strategy) -> dict[str, bool]:
+    """The layers with a recomputed cell that reads parameters, and whether any but the norm that begins them is one."""
+    templates = {entry.layer.name: entry.layer.template for entry in strategy.layers}
+    celled: dict[str, bool] = {}
+    for layer, roots in actions.roots.items():
+        reading = [operator.path for operator in templates[layer].primitives if operator.type in _READ_PARAMETERS]
+        for root in roots & set(actions.cells):
+            if any(descends(path, {root}) for path in reading):
+                celled[layer] = celled.get(layer, False) or root != INPUT_NORM
+    return celled

@@ -18,7 +18,7 @@ from swapconf.trace.lifetimes import TICKS
 from swapconf.upstream.scopes import descends
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.sites import Sites
-from swapconf.whatif.slots import AT_START, TURN
+from swapconf.whatif.slots import AT_START, TURN, turns_at
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,8 +70,4 @@ def ungated(baseline: Baseline, again: Flags, covered: Covered) -> Flags:
 def places(baseline: Baseline, nodes: Sequence[int]) -> Ints:
     """Positions at the start of the backward pass of the micro-batch of each; ``nodes`` are ascending."""
     begin = baseline.returnable[list(nodes)]
-    order = np.argsort(begin, kind="stable")
-    turn = np.empty(len(begin), dtype=np.int64)
-    starts = np.flatnonzero(np.diff(begin[order], prepend=-1))
-    turn[order] = np.arange(len(begin)) - np.repeat(starts, np.diff(starts, append=len(begin)))
-    return np.asarray(begin * TICKS + AT_START + TURN * turn)
+    return np.asarray(begin * TICKS + AT_START + TURN * turns_at(begin, np.array(nodes, dtype=np.int64)))

@@ -1,7 +1,9 @@
 """BASELINE + SITES -> SITES: of whose output the backward pass has a copy although no gradient reads it, or reads a
-view."""
+view; and what is given to views that nothing saves."""
 
 from __future__ import annotations
+
+from collections.abc import Collection
 
 import numpy as np
 
@@ -10,6 +12,7 @@ from swapconf.trace.columns import Flags, Ints
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.laid_out import GRADIENT_VIEW
+from swapconf.whatif.sites import Sites
 
 _ONE_HOT = "OneHotExt"
 _FACTORS = frozenset({"Div", "MeanExt"})
@@ -38,16 +41,14 @@ def unread(baseline: Baseline, of_node: Ints, names: tuple[tuple[str, str], ...]
     of_indices, handed = _of_indices(baseline), _handed_out(baseline, network)
     for node in np.flatnonzero((of_node >= 0) & ~baseline.is_read_again & (local | handed)).tolist():
         layer, path = names[of_node[node]]
-        operators = templates[layer]
-        if operators[path].saved and (of_indices[node] or handed[node]):
+        operator, by_path = templates[layer][path], templates[layer]
+        if not operator.saved:
+            continue
+        if of_indices[node] or handed[node]:
             site[node] = of_node[node]
-        if (
-            operators[path].saved
-            and not baseline.kernels.is_lost[node]
-            and (baseline.kernels.primitive[node] not in VIEWS)
-        ):
-            readers = [operators[reader] for reader in operators[path].consumers if reader in operators]
-            is_factor = has_experts and operators[path].type in _FACTORS
+        if not baseline.kernels.is_lost[node] and baseline.kernels.primitive[node] not in VIEWS:
+            readers = [by_path[reader] for reader in operator.consumers if reader in by_path]
+            is_factor = has_experts and operator.type in _FACTORS
             again = any(reader.preset_recompute and reader.type in VIEWS for reader in readers)
             if cast[node] or is_factor or again:
                 site[node] = of_node[node]
@@ -88,3 +89,22 @@ def viewed(baseline: Baseline, of_node: Ints, of_merged: Ints) -> Ints:
     view_site[baseline.below[views]] = first[views]
     view_site[baseline.is_read_again | (of_node < 0)] = -1
     return view_site
+
+
+def given_to_unsaved(
+    baseline: Baseline, sites: Sites, selected: Collection[tuple[str, str]], again: Flags, flagged: Flags
+) -> Flags:
+    """[kernels] what a view shows that nothing saves, and that runs again by itself, is copied to the host for nobody,
+    as is what else is given to a primitive whose recompute was asked for (see `site_actions.copied_unread`), although a
+    gradient reads it through other views, which are copied for themselves: OffloadActivationOptimizer
+    (frontend/parallel/pass/offload_activation.cc) asks node by node (measured with MindSpore 2.10.0: the Transpose in
+    front of ``core_attention.reshape`` of TeleChat3). What no gradient reads at all is not (2.9.0: in front of
+    ``apply_rotary_emb_classic.reshape`` of GLM; why, was not found). ``selected``: views whose recompute was asked for
+    by their own names, by layer name and path. ``again``: [sites], and one more for none; ``flagged``: [kernels] that
+    run again."""
+    shown = (int(baseline.below[view]) for view, name in sites.unsaved if name in selected)
+    given = np.zeros(len(baseline.kernels), dtype=np.bool_)
+    given[[node for node in shown if node >= 0]] = True
+    given[baseline.reads.face[baseline.kernels.backward[baseline.reads.kernel]]] = False
+    given &= baseline.is_read_again
+    return given & (sites.of_node >= 0) & ~again[sites.of_node] & ~baseline.splits & ~flagged

@@ -13,17 +13,17 @@ from swapconf.trace.launch_graph import DEPEND, LOAD, NO_NODE, SAME_VALUE, STATE
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.graph.asked import NO_CELL, Asked, Part
 from swapconf.whatif.graph.constants import Constants
+from swapconf.whatif.graph.cse import Tables, WeightsCast, stays
 from swapconf.whatif.graph.doubled import second_view
 from swapconf.whatif.graph.gates import Gates
 from swapconf.whatif.graph.given import FirstInputs, given
 from swapconf.whatif.graph.inner_states import InnerStates
 from swapconf.whatif.graph.moves import ADD, MoveTos
 from swapconf.whatif.graph.nodes import Nodes
+from swapconf.whatif.graph.run_graph import NO_KERNEL
 from swapconf.whatif.graph.scaled import ScaledAgain
 from swapconf.whatif.graph.slices import Slices
-from swapconf.whatif.graph.tables import Tables
 from swapconf.whatif.graph.ties import Ties
-from swapconf.whatif.graph.weights_cast import WeightsCast, stays
 from swapconf.whatif.laid_out import ADD_AND_NORM, SUM
 
 _NORM = "RmsNorm"
@@ -267,11 +267,11 @@ class RecomputedNodes:
         these behind the gate. The sum that a fused norm makes for the layer before is given, too."""
         if part.cell == NO_CELL or not self.asked.run.is_inlined:
             return seen
-        made, baseline = self.asked.run.kernel_of.get(source, -1), self.asked.prepared.baseline
+        made, baseline = self.asked.run.kernel_of.get(source, NO_KERNEL), self.asked.prepared.baseline
         if self.slices.is_sliced(made, item):
             return self.slices.gathered(seen, self.gates.of(kernel, part), self.asked.row(source, item))
         is_inside = (
-            made >= 0
+            made != NO_KERNEL
             and self.asked.is_under(part.cell, made)
             and (not baseline.rootless[made] or self.asked.is_excluded(made))
         )

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from swapconf.trace.launch_graph import ITEM, NO_NODE, LaunchGraph
-from swapconf.whatif.graph.entries import is_of_baseline, is_parameter, place_of
+from swapconf.whatif.graph.calls import is_of_baseline, is_parameter, place_of
 from swapconf.whatif.graph.nodes import Nodes
 from swapconf.whatif.graph.run_graph import RunGraph
 

@@ -15,8 +15,8 @@ from swapconf.models.network import LayerTemplate
 from swapconf.trace.columns import Ints
 from swapconf.trace.trace import POINT_TO_POINT
 from swapconf.upstream.scopes import descends
-from swapconf.whatif.graph.called import called
-from swapconf.whatif.graph.run_graph import RunGraph
+from swapconf.whatif.graph.attached import called
+from swapconf.whatif.graph.run_graph import NO_KERNEL, RunGraph
 from swapconf.whatif.parted import Own, User, casts_apart, cells_of, gathers_apart
 from swapconf.whatif.placed import PlacedBaseline
 from swapconf.whatif.predict import LaunchPlan
@@ -163,7 +163,7 @@ class Asked:
         return descends(self.prepared.baseline.kernels.cell[kernel], set(roots))
 
     def around(self, kernel: int) -> int:
-        """The recomputed cell in which a kernel stands, whether it runs again or not; -1 for none."""
+        """The recomputed cell in which a kernel stands, whether it runs again or not; `NO_CELL` for none."""
         marks = self.plan.marks.actions
         asked = marks.roots.get(self.prepared.baseline.layer_of(kernel), ())
         cells = (number for number, cell in enumerate(marks.cells) if cell in asked and self.is_under(number, kernel))
@@ -206,10 +206,10 @@ class Asked:
 
     def part(self, kernel: int) -> Part:
         """That of a node, or of the node whose gradient a kernel computes."""
-        node = self.run.forward_of.get(kernel, -1) if self.prepared.baseline.kernels.backward[kernel] else kernel
-        passing = int(self.prepared.baseline.kernels.passing[node]) if node >= 0 else -1
-        cell = int(self.root[node]) if node >= 0 else NO_CELL
-        if cell == NO_CELL and node >= 0 and node != kernel:  # the gradient of what is left out stands in the cell
+        node = self.run.forward_of.get(kernel, NO_KERNEL) if self.prepared.baseline.kernels.backward[kernel] else kernel
+        passing = int(self.prepared.baseline.kernels.passing[node]) if node != NO_KERNEL else -1
+        cell = int(self.root[node]) if node != NO_KERNEL else NO_CELL
+        if cell == NO_CELL and node not in (NO_KERNEL, kernel):  # the gradient of what is left out stands in the cell
             cell = self.around(node)
         return Part(passing if passing >= 0 else self.run.passes[kernel], cell)
 

@@ -34,9 +34,8 @@ class CalledStates:
         if not (self.asked.is_mcore and self.asked.run.is_inlined):
             return
         for batch, first in self._first_called().items():
-            places = sorted(
-                (place, node) for node, (of_batch, place) in self.states.reading.items() if of_batch == batch
-            )
+            reading = self.states.reading
+            places = sorted((place, node) for node, (number, place) in reading.items() if number == batch)
             before = [node for place, node in places if place <= first and self.nodes.primitive[node] == STATE]
             if before and not self.states.is_embedding(before[-1]):
                 for place, node in places:

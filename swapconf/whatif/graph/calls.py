@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from types import MappingProxyType
 
-from swapconf.trace.launch_graph import DEPEND, ITEM, LOAD, NO_NODE, STATE
+from swapconf.trace.launch_graph import DEPEND, ITEM, LOAD, NO_NODE, STATE, LaunchGraph
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.graph.nodes import COPY, MOVE, Nodes
 
@@ -264,3 +264,61 @@ class Search:
                 map(self._of_parameter, inputs)
             )
         return value == NO_NODE or self._is_parameter[value]
+
+
+# --- entries of a tuple of saved values -------------------------------------------------------------------------------
+
+
+def entries(values: Sequence[int], is_none: Callable[[int], bool]) -> list[int]:
+    """As numbers: a value is its node; a parameter, which is no node, tells its place in the tuple of the baseline; one
+    that the strategy adds is the tie behind which the backward pass reads it. ``values``: what the tuple of the
+    baseline holds. ``is_none``: a parameter."""
+    return [NO_NODE - 1 - place if is_none(value) else value for place, value in enumerate(values)]
+
+
+def place_of(entry: int) -> int:
+    """That of a parameter of the baseline."""
+    return NO_NODE - 1 - entry
+
+
+def is_of_baseline(entry: int) -> bool:
+    """A parameter that the baseline hands on."""
+    return entry < NO_NODE
+
+
+def is_parameter(nodes: Nodes, entry: int) -> bool:
+    """Not what the baseline itself ties a parameter to, as one that it sends to another stage."""
+    is_added = entry >= nodes.count and nodes.primitive[entry] == DEPEND
+    return is_of_baseline(entry) or (is_added and nodes.inputs[entry][0] == NO_NODE)
+
+
+# --- how the backward pass of the baseline captures -------------------------------------------------------------------
+
+
+def handed_on(
+    graph: LaunchGraph, call: Call, saved: Sequence[int], value: Callable[[int], int], is_tie: Callable[[int], bool]
+) -> Handed:
+    """What `Search` has to know to explain the tuple of the baseline. ``saved``: its entries."""
+    nodes, number = Nodes(graph), graph.forward_unique
+    captured = Search(nodes, call, number=number, value=value).met().captured
+    parameters = _parameters(nodes, saved, [node for node in captured if is_tie(node) and value(node) == NO_NODE])
+    made = (
+        parameters.get(place, NO_NODE) if is_of_baseline(entry) else source(nodes, entry)
+        for place, entry in enumerate(saved)
+    )
+    order = tuple(node for node in dict.fromkeys(list(made)[1:]) if node != NO_NODE)
+    handed = Handed.of(order, captured)
+    entered = set(order) - handed.late
+    met = Search(nodes, call, number=number, value=value, is_tie=is_tie, entered=entered).met()
+    return replace(handed, parameters=parameters, readers=met.readers)
+
+
+def _parameters(nodes: Nodes, saved: Sequence[int], ties: Sequence[int]) -> dict[int, int]:
+    """By place; nothing where that is not told: who is taken out of the tuple tells its place."""
+    places = [place for place, entry in enumerate(saved) if is_of_baseline(entry)]
+    tie_of = dict(zip(places, ties, strict=False))
+    taken = ((place, nodes.inputs[tie][0]) for place, tie in tie_of.items())
+    is_told = all(
+        nodes.primitive[item] != ITEM or place == nodes.item[item] for place, item in taken if item != NO_NODE
+    )
+    return tie_of if len(places) == len(ties) and is_told else {}

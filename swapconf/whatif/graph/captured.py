@@ -17,8 +17,7 @@ from dataclasses import dataclass
 
 from swapconf.trace.launch_graph import LOAD, NO_NODE
 from swapconf.trace.trace import without_number
-from swapconf.whatif.graph.calls import Handed, Search, source
-from swapconf.whatif.graph.entries import is_of_baseline, is_parameter, place_of
+from swapconf.whatif.graph.calls import Handed, Search, is_of_baseline, is_parameter, place_of, source
 from swapconf.whatif.graph.late import TABLES, Late
 from swapconf.whatif.graph.nodes import COPY, Nodes
 from swapconf.whatif.graph.run_graph import RunGraph
@@ -124,14 +123,8 @@ class Captures:
     ) -> list[int]:
         """All micro-batches of a stage hand on the same."""
         inputs, held = self.run.graph.inputs, tuples[saved]
-        alike = next(
-            (
-                candidate
-                for candidate in orders
-                if candidate in self.run.calls and len(inputs[candidate]) == len(inputs[saved])
-            ),
-            None,
-        )
+        as_long = (other for other in orders if len(inputs[other]) == len(inputs[saved]))
+        alike = next((other for other in as_long if other in self.run.calls), None)
         if alike is None:
             return held
         rank: dict[tuple[object, ...], int] = {}

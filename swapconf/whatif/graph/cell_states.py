@@ -30,8 +30,8 @@ from swapconf.whatif.graph.attached import attached, attached_kernels
 from swapconf.whatif.graph.attention_states import AttentionStates
 from swapconf.whatif.graph.called_states import CalledStates
 from swapconf.whatif.graph.expert_states import ExpertStates
+from swapconf.whatif.graph.inside import ends_in_loss
 from swapconf.whatif.graph.nodes import COPY, Nodes
-from swapconf.whatif.graph.stage_ends import ends_in_loss
 
 _NOTHING_BEFORE = -1
 _EMBEDDING, _OUTPUT = "Embedding", f"/{OUTPUT_LAYER}-"

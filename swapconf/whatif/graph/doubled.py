@@ -18,6 +18,7 @@ import numpy as np
 
 from swapconf.whatif.graph.asked import NO_CELL, Asked, Part
 from swapconf.whatif.graph.nodes import Nodes
+from swapconf.whatif.graph.run_graph import NO_KERNEL
 from swapconf.whatif.merged_views import morphs
 
 _PRODUCTS = frozenset({"MatMul", "BatchMatMul"})
@@ -39,7 +40,7 @@ def second_view(
     """What a part reads for ``kept``, which the forward pass has left for a node; ``key``: (node, part). A recomputed
     layer has the second of two views that have become one, also where the first is left out of it."""
     node, part = key
-    kernel = asked.run.kernel_of.get(node, -1)
+    kernel = asked.run.kernel_of.get(node, NO_KERNEL)
     is_second = kernel in asked.prepared.merged_views and asked.is_excluded(kernel)
     if not (is_second and asked.is_whole(part) and asked.run.is_inlined):
         return kept

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 
 from swapconf.trace.launch_graph import NO_NODE, TUPLE
 from swapconf.upstream.primitives import VIEWS
@@ -19,6 +20,7 @@ from swapconf.whatif.graph.asked import NO_CELL, Asked, Part
 from swapconf.whatif.graph.components import Components
 from swapconf.whatif.graph.gradients import SUMS, arrived, given_to, is_gradient, summed_beside, with_losses
 from swapconf.whatif.graph.nodes import Nodes
+from swapconf.whatif.graph.run_graph import NO_KERNEL
 
 _HAND_ON = frozenset({"Add", "AddExt", *VIEWS})  # the gradient of what they make to what they read
 _FAR = 30
@@ -85,29 +87,21 @@ class Gates:
                 handed += filter(run.is_tie, self._given_to(kernel))
         outputs = [outer for is_output, outer in arriving if is_output] or [outer for _, outer in arriving[:1]]
         first = with_losses(run, outputs)
-        handed = [
-            *(gradient for _, outer in arriving for gradient in outer if run.is_tie(gradient)),
-            *handed,
-            *self._of_losses(part),
-        ]
+        given = chain.from_iterable(outer for _, outer in arriving)
+        handed = [*filter(run.is_tie, given), *handed, *self._of_losses(part)]
         return tuple(dict.fromkeys((*first, *handed))) if first else ()
 
     def _of_losses(self, part: Part) -> list[int]:
         """The gradients of losses that a cell returns: where those come from that do not wait for the gradient of the
         loss of the model. Equal ones of several layers have become one, so that their numbers tell nothing."""
         run, waits = self.asked.run, self.asked.prepared.baseline.waits
-        kernels = (
-            kernel for kernel, node in self._by_pass.get(part.passing, ()) if self.asked.is_under(part.cell, node)
-        )
-        stack = [run.node_of[kernel] for kernel in kernels if not waits[kernel]]
+        own = self._by_pass.get(part.passing, ())
+        early = [kernel for kernel, node in own if self.asked.is_under(part.cell, node) and not waits[kernel]]
+        stack = [run.node_of[kernel] for kernel in early]
         losses, seen = list[int](), set[int](stack)
         while stack:
             node = stack.pop()
-            before = (
-                []
-                if run.is_tie(node)
-                else [gradient for gradient in given_to(run, node) if not self._is_late(gradient)]
-            )
+            before = [] if run.is_tie(node) else [given for given in given_to(run, node) if not self._is_late(given)]
             kernel = run.kernel_of.get(node)
             is_own = kernel is not None and (kernel in run.forward_of or self.asked.is_recomputed(kernel))
             losses += [] if before or is_own else [node]
@@ -217,11 +211,7 @@ class Gates:
         readers = self.asked.behind.get(node, [])
         if node not in self.asked.shared:
             return readers
-        return [
-            reader
-            for reader in readers
-            if reader in self.asked.shared or self.asked.part(reader).passing == part.passing
-        ]
+        return [user for user in readers if user in self.asked.shared or self.asked.part(user).passing == part.passing]
 
     def _behind_ends(self, ends: list[int], part: Part) -> int:
         asked = self.asked
@@ -288,9 +278,9 @@ class Gates:
     def _is_of_left_out(self, node: int) -> bool:
         """The gradient of a node whose recompute is excluded."""
         asked = self.asked
-        kernel = asked.run.kernel_of.get(asked.run.origin(node)[0], -1)
-        forward = asked.run.forward_of.get(kernel, -1)
-        return forward >= 0 and asked.is_excluded(forward)
+        kernel = asked.run.kernel_of.get(asked.run.origin(node)[0], NO_KERNEL)
+        forward = asked.run.forward_of.get(kernel, NO_KERNEL)
+        return forward != NO_KERNEL and asked.is_excluded(forward)
 
     def _is_packed(self, node: int) -> bool:
         return self.asked.run.graph.primitive[node] == TUPLE and node not in self.asked.run.saved

@@ -37,9 +37,9 @@ from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.communicated import views_left_out
 from swapconf.whatif.graph.asked import NO_CELL, Asked, Part
 from swapconf.whatif.graph.gates import Gates
-from swapconf.whatif.graph.inside import is_at_end, is_attention_alone, is_in, is_loaded, is_read_again
+from swapconf.whatif.graph.inside import begins_stage, is_at_end, is_attention_alone, is_in, is_loaded, is_read_again
 from swapconf.whatif.graph.nodes import COPY, Nodes
-from swapconf.whatif.graph.stage_ends import begins_stage
+from swapconf.whatif.graph.run_graph import NO_KERNEL
 from swapconf.whatif.graph.ties import Ties
 
 _SPLIT = "SplitWithSize"
@@ -104,7 +104,7 @@ class InnerStates:
         feed-forward network is read in that state; what a Linear returns in the state in which a stage begins, in that
         in which the layer is called."""
         source = self.asked.run.source(value)[0]
-        made = self.asked.run.kernel_of.get(source, -1)
+        made = self.asked.run.kernel_of.get(source, NO_KERNEL)
         if made in self.asked.again or made in self._views_left_out:
             return seen
         if self._is_handed_out(source, part) or self._is_of_attention(source, part):
@@ -135,8 +135,8 @@ class InnerStates:
     def _is_handed_out(self, source: int, part: Part) -> bool:
         """Query, key and value of a recomputed layer or attention are read in the state in which that is called, where
         the attention hands them out as they are, without norms of its own: where they are left out, or read what is."""
-        made, asked = self.asked.run.kernel_of.get(source, -1), self.asked
-        if part.cell == NO_CELL or made < 0 or asked.run.graph.primitive[source] != _SPLIT:
+        made, asked = self.asked.run.kernel_of.get(source, NO_KERNEL), self.asked
+        if part.cell == NO_CELL or made == NO_KERNEL or asked.run.graph.primitive[source] != _SPLIT:
             return False
         is_called = asked.is_whole(part) or asked.plan.marks.actions.cells[part.cell].endswith(SELF_ATTENTION)
         home = self.asked.home(made) if is_called and asked.is_under(part.cell, made) else ""
@@ -151,12 +151,13 @@ class InnerStates:
         Linear of mcore returns waits for the state behind its weight, and where the weight is not read again, that is
         the state in which the cell is called (measured: Qwen3 MoE)."""
         run, asked, baseline = self.asked.run, self.asked, self.asked.prepared.baseline
-        made = run.kernel_of.get(source, -1)
-        if made < 0 or asked.plan.marks.staying[made]:  # what stays without ``mp_comm_recompute`` waits for nothing
+        made = run.kernel_of.get(source, NO_KERNEL)
+        # what stays without ``mp_comm_recompute`` waits for nothing
+        if made == NO_KERNEL or asked.plan.marks.staying[made]:
             return False
-        while made >= 0 and baseline.views[made]:
+        while made != NO_KERNEL and baseline.views[made]:
             made = int(baseline.below[made])
-        if part.cell == NO_CELL or made < 0 or made in asked.again or not (asked.is_mcore and run.is_inlined):
+        if part.cell == NO_CELL or made == NO_KERNEL or made in asked.again or not (asked.is_mcore and run.is_inlined):
             return False
         home, _, cell = asked.home(made).rpartition(".")
         is_product = (
@@ -173,8 +174,8 @@ class InnerStates:
         asked, run, baseline = self.asked, self.asked.run, self.asked.prepared.baseline
         if run.graph.primitive[view] not in VIEWS or asked.is_whole(part) or not asked.returns_tuple(part):
             return False
-        made = run.kernel_of.get(run.source(run.graph.inputs[view][0])[0], -1)
-        if made < 0 or made in asked.again or not baseline.is_accumulated:
+        made = run.kernel_of.get(run.source(run.graph.inputs[view][0])[0], NO_KERNEL)
+        if made == NO_KERNEL or made in asked.again or not baseline.is_accumulated:
             return False
         home = self.asked.home(run.kernel_of[view])
         return home.endswith(_PRODUCTS) and home == self.asked.home(made) != self.asked.home(kernel)

@@ -16,12 +16,12 @@ from collections import defaultdict
 from dataclasses import dataclass
 
 from swapconf.trace.launch_graph import DEPEND, LOAD, NO_NODE, STATE, TUPLE
+from swapconf.trace.lifetimes import NEVER
 from swapconf.whatif.graph.asked import Asked
 from swapconf.whatif.graph.cell_states import CellStates
 from swapconf.whatif.graph.nodes import COPY, Nodes
 
 _KEPT = 2  # states in front of what is recomputed
-_NEVER = 1 << 60
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class LayerStates:
         called = own if self.asked.is_inside(first) else []
         is_kept = len(before) + bool(called) >= _KEPT
         here = self._behind(before[-1], called) if is_kept else NO_NODE
-        end = place.get(last, _NEVER)
+        end = place.get(last, NEVER)
         self._read_in(here, loads[len(ahead) if is_kept else 0 :])
         self._read_in(last, [load for load in loads if place[load] >= end])
         self._join(last, here, states[len(before) if is_kept else 0 : -1])

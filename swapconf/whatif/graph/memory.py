@@ -22,6 +22,7 @@ from swapconf.trace.launch_graph import DEPEND, ITEM, LOAD, NO_NODE, SAME_VALUE,
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.graph.nodes import MOVE, Nodes
+from swapconf.whatif.graph.run_graph import NO_KERNEL
 from swapconf.whatif.graph.strategy_graph import StrategyGraph
 from swapconf.whatif.laid_out import GRADIENT_VIEW, SUM
 from swapconf.whatif.prepare import ALIGNMENT
@@ -169,7 +170,7 @@ class _HeldBlocks:
 
     @cached_property
     def _stream(self) -> Ints:
-        kernels = [self._run.kernel_of.get(node, self._graph.copies.get(node, -1)) for node in self.order]
+        kernels = [self._run.kernel_of.get(node, self._graph.copies.get(node, NO_KERNEL)) for node in self.order]
         return np.append(self._baseline.kernels.stream, 0)[kernels]
 
     def _until(self, born: Ints, reader: Ints) -> Ints:
@@ -293,8 +294,8 @@ class _HeldBlocks:
         parted = next((norm for norm, added in graph.sums.items() if added == node), None)
         if parted is not None:
             return made[self._run.kernel_of[parted]][SUM : SUM + 1]
-        kernel = self._run.kernel_of.get(node, graph.copies.get(node, -1))
-        rows = made.get(kernel, []) if kernel >= 0 else []
+        kernel = self._run.kernel_of.get(node, graph.copies.get(node, NO_KERNEL))
+        rows = made.get(kernel, []) if kernel != NO_KERNEL else []
         if node in graph.adds:
             return rows[SUM : SUM + 1]
         return rows[:SUM] if node in graph.sums or node in graph.norms else rows

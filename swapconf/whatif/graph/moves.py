@@ -20,6 +20,7 @@ from swapconf.trace.launch_graph import DEPEND, ITEM, NO_NODE
 from swapconf.upstream.primitives import CAST, VIEWS
 from swapconf.whatif.graph.asked import NO_CELL, Asked
 from swapconf.whatif.graph.nodes import MOVE, Nodes
+from swapconf.whatif.graph.run_graph import NO_KERNEL
 from swapconf.whatif.graph.ties import Ties
 from swapconf.whatif.graph.view_parts import ViewParts
 from swapconf.whatif.laid_out import ADD_AND_NORM, SUM
@@ -190,7 +191,7 @@ class MoveTos:
         kernel = self._kernel(self.views.parted.get(value, value))
         if kernel in self.asked.shared or self.nodes.primitive[value] in _TABLES:
             return True
-        if kernel < 0 or self.nodes.primitive[value] not in VIEWS:
+        if kernel == NO_KERNEL or self.nodes.primitive[value] not in VIEWS:
             return False
         return len({kernels.cell[kernel_of[reader]] if reader in kernel_of else "" for reader in readers}) > 1
 
@@ -217,25 +218,25 @@ class MoveTos:
     def _call(self, node: int) -> tuple[str, int] | None:
         """The layer and the recomputed cell in which a node stands."""
         kernel = self._kernel(node)
-        cell = self.asked.around(kernel) if kernel >= 0 else NO_CELL
+        cell = self.asked.around(kernel) if kernel != NO_KERNEL else NO_CELL
         return None if cell == NO_CELL else (self.asked.prepared.baseline.layer_of(kernel), cell)
 
     def _kernel(self, node: int) -> int:
-        return self.asked.run.kernel_of.get(node, -1)
+        return self.asked.run.kernel_of.get(node, NO_KERNEL)
 
     def _is_in_cell(self, node: int) -> bool:
         """A recomputed one, which has what it is given for itself."""
         kernel = self._kernel(node)
-        return kernel >= 0 and self.asked.is_inside(kernel)
+        return kernel != NO_KERNEL and self.asked.is_inside(kernel)
 
     def _cell(self, node: int) -> str:
         kernel = self._kernel(node)
-        return self.asked.prepared.baseline.kernels.cell[kernel] if kernel >= 0 else ""
+        return self.asked.prepared.baseline.kernels.cell[kernel] if kernel != NO_KERNEL else ""
 
     def _is_asked_for(self, node: int) -> bool:
         """To run again by itself: MindSpore meets it later."""
         kernel = self._kernel(node)
-        return kernel >= 0 and kernel not in self.asked.shared and self.asked.is_asked_for(kernel)
+        return kernel != NO_KERNEL and kernel not in self.asked.shared and self.asked.is_asked_for(kernel)
 
     def _turn(self, node: int) -> int:
         """When a node is launched in the baseline, or the first that reads it. Ways through the graph are many, nodes

@@ -73,11 +73,7 @@ class GraphedBaseline:
         if node not in kernel_of or stream[kernel_of[node]] or not stream[kernel_of[maker]]:
             return False
         read = (self.run.source(given)[0] for given in self.run.graph.inputs[node] if given != NO_NODE)
-        return any(
-            stream[kernel_of[maker_of_read]] == stream[kernel_of[maker]]
-            for maker_of_read in read
-            if maker_of_read in kernel_of
-        )
+        return any(stream[kernel_of[source]] == stream[kernel_of[maker]] for source in read if source in kernel_of)
 
     def predict(self, strategy: Strategy) -> Prediction:
         return self.prediction(strategy, schedule(self.prepared, strategy))
@@ -245,7 +241,7 @@ class _Predicted:
         freed = np.array([self.lived.released[out[copy]] for copy in window.tolist()], dtype=np.int64)
         turns = [sorted(turn[node] for node in backs.get(copy, ())) or [-1] for copy in window.tolist()]
         last = [max((ends.get(node, 0) for node in backs.get(copy, ())), default=-1) for copy in window.tolist()]
-        unread = np.array([given == [-1] for given in turns], dtype=np.bool_)
+        unread = np.array([copy not in backs for copy in window.tolist()], dtype=np.bool_)
         returned, kept, until = (
             np.where(unread, copied, np.array(places, dtype=np.int64))
             for places in ([given[0] for given in turns], [given[-1] for given in turns], last)

@@ -19,12 +19,11 @@ from swapconf.trace.launch_graph import DEPEND, ITEM, NO_NODE, SAME_VALUE, TUPLE
 from swapconf.trace.launch_order import repeats
 from swapconf.trace.trace import without_number
 from swapconf.whatif.baseline import Baseline
-from swapconf.whatif.graph.calls import Call, Handed
-from swapconf.whatif.graph.entries import entries
+from swapconf.whatif.graph.calls import Call, Handed, entries, handed_on
 from swapconf.whatif.graph.func_graphs import can_be_fused, chosen
-from swapconf.whatif.graph.learnt import learnt
 from swapconf.whatif.graph.nodes import COPY
 
+NO_KERNEL = -1  # of a node that is none
 _NORM_GRAD = "RmsNormGrad"
 
 
@@ -225,7 +224,7 @@ class RunGraph:
     def handed(self) -> dict[int, Handed]:
         """By tuple of saved values, for those of `calls`."""
         return {
-            saved: learnt(self.graph, call, self.entries[saved], self.value, self.is_tie)
+            saved: handed_on(self.graph, call, self.entries[saved], self.value, self.is_tie)
             for saved, call in self.calls.items()
         }
 

@@ -14,11 +14,11 @@ from swapconf.trace.launch_graph import ITEM, NO_NODE
 from swapconf.whatif.graph.again import RecomputedNodes
 from swapconf.whatif.graph.alternation import Alternation
 from swapconf.whatif.graph.asked import Asked
+from swapconf.whatif.graph.calls import is_of_baseline, is_parameter, place_of
 from swapconf.whatif.graph.captured import Captures
-from swapconf.whatif.graph.entries import is_of_baseline, is_parameter, place_of
+from swapconf.whatif.graph.inside import ends_in_loss
 from swapconf.whatif.graph.late import Late
 from swapconf.whatif.graph.nodes import Nodes
-from swapconf.whatif.graph.stage_ends import ends_in_loss
 
 
 @dataclass

@@ -14,6 +14,7 @@ from functools import cached_property
 from swapconf.trace.launch_graph import NO_NODE
 from swapconf.whatif.graph.asked import NO_CELL, Asked, Part
 from swapconf.whatif.graph.nodes import Nodes
+from swapconf.whatif.graph.run_graph import NO_KERNEL
 from swapconf.whatif.graph.ties import Ties
 
 
@@ -44,7 +45,7 @@ class ScaledAgain:
         return self._views[view, part]
 
     def _is_again(self, view: int, part: Part) -> bool:
-        rows = self._rows.get(self.asked.run.kernel_of.get(view, -1), ())
+        rows = self._rows.get(self.asked.run.kernel_of.get(view, NO_KERNEL), ())
         if not rows or part.cell == NO_CELL or part.passing < 0 or not self.asked.run.is_inlined:
             return False
         layer, names = self.asked.prepared.baseline.layer_of(part.passing), self.asked.prepared.sites.names

@@ -21,6 +21,7 @@ from swapconf.models.cells import NORM
 from swapconf.trace.launch_graph import DEPEND, NO_NODE
 from swapconf.whatif.graph.asked import Asked
 from swapconf.whatif.graph.nodes import Nodes
+from swapconf.whatif.graph.run_graph import NO_KERNEL
 from swapconf.whatif.graph.ties import Ties
 
 _OPTION, _COMMUNICATION = "recompute_slice_activation", "mp_comm_recompute"
@@ -42,8 +43,8 @@ class Slices:
     _gathered: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def is_sliced(self, kernel: int, item: int) -> bool:
-        """``kernel``, -1 for none: what makes a value that a recomputed cell is given."""
-        if kernel < 0 or not self._is_on or not self._is_of_whole_layer(kernel):
+        """``kernel``, or `NO_KERNEL`: what makes a value that a recomputed cell is given."""
+        if kernel == NO_KERNEL or not self._is_on or not self._is_of_whole_layer(kernel):
             return False
         made = self.asked.prepared.baseline.made.get(kernel, [])
         is_only = len(made) == 1 or not self._sums.isdisjoint(made[item : item + 1])

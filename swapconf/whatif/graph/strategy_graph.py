@@ -15,13 +15,12 @@ from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.graph.again import RecomputedNodes
 from swapconf.whatif.graph.asked import NO_CELL, Asked
 from swapconf.whatif.graph.cell_states import CellStates
-from swapconf.whatif.graph.constants import Constants
+from swapconf.whatif.graph.constants import Constants, rows_of_literals
+from swapconf.whatif.graph.cse import GradientsOfGathers, Tables
 from swapconf.whatif.graph.doubled import doubled
 from swapconf.whatif.graph.fused import fuse
 from swapconf.whatif.graph.gates import Gates
-from swapconf.whatif.graph.gathers import GradientsOfGathers
 from swapconf.whatif.graph.layer_states import LayerStates
-from swapconf.whatif.graph.literals import rows_of_literals
 from swapconf.whatif.graph.model_gates import ModelGates
 from swapconf.whatif.graph.moves import MoveTos
 from swapconf.whatif.graph.nodes import Nodes
@@ -32,7 +31,6 @@ from swapconf.whatif.graph.returned import Returned, ReturnedByLayers
 from swapconf.whatif.graph.run_graph import RunGraph
 from swapconf.whatif.graph.saved import Saved
 from swapconf.whatif.graph.slices import Slices
-from swapconf.whatif.graph.tables import Tables
 from swapconf.whatif.graph.ties import Ties
 from swapconf.whatif.graph.view_parts import ViewParts
 from swapconf.whatif.swap import Windows
