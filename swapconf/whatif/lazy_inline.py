@@ -17,7 +17,7 @@ import numpy as np
 from swapconf.trace.columns import Flags, Ints
 from swapconf.trace.lifetimes import TICKS
 from swapconf.whatif.baseline import Baseline
-from swapconf.whatif.loss import REACH, launched
+from swapconf.whatif.loss import REACH
 from swapconf.whatif.recompute import StrategyProgram
 from swapconf.whatif.slots import FORWARD_END, GRADIENT_ONLY, HEAD, TURN
 
@@ -57,7 +57,7 @@ def barred(program: StrategyProgram, per_step: Sequence[Barrier]) -> StrategyPro
             kernel: int(program.where[reader]) - HEAD + TURN * turn
             for turn, (kernel, reader) in enumerate(barrier.early.items())
         }
-    return launched(program, places) if places else program
+    return program.moved(places)
 
 
 def _barrier(baseline: Baseline, start: int) -> Barrier | None:

@@ -19,7 +19,6 @@ from swapconf.trace.columns import Flags, Ints
 from swapconf.trace.lifetimes import TICKS
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.launch_order import Region, order
-from swapconf.whatif.loss import launched
 from swapconf.whatif.recompute import StrategyProgram
 from swapconf.whatif.slots import BEFORE_GRADIENTS, GRADIENT_ONLY, TURN
 from swapconf.whatif.streams import in_order
@@ -52,7 +51,7 @@ def opened(
                     returned[~item] = max(place, int(windows.copied[~item]) + 1)
     if not places:
         return program, windows
-    program = in_order(baseline, launched(program, places))
+    program = in_order(baseline, program.moved(places))
     return program, freed(baseline, program, replace(windows, returned=returned), slack)
 
 

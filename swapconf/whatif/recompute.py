@@ -73,6 +73,17 @@ class StrategyProgram:
             inserted=np.concatenate([self.inserted, inserted]),
         )
 
+    def moved(self, places: Mapping[int, int]) -> StrategyProgram:
+        """With some kernels of the baseline at other positions."""
+        if not places:
+            return self
+        where, kernels = self.where.copy(), np.array(list(places), dtype=np.int64)
+        order = np.argsort(where[kernels])
+        old, new = where[kernels][order], _ints(places.values())[order]
+        place = np.minimum(np.searchsorted(old, self.position), len(old) - 1)
+        where[kernels[order]] = new
+        return replace(self, where=where, position=np.where(old[place] == self.position, new[place], self.position))
+
 
 class BlockUse(NamedTuple):
     """A use of a block, as in `StrategyProgram`."""

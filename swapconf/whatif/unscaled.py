@@ -23,7 +23,6 @@ from swapconf.trace.columns import Ints
 from swapconf.trace.lifetimes import TICKS
 from swapconf.trace.work import COLLECTIVES
 from swapconf.whatif.baseline import Baseline
-from swapconf.whatif.loss import launched
 from swapconf.whatif.recompute import StrategyProgram
 from swapconf.whatif.slots import COPY_OUT, HEAD, TURN
 
@@ -43,7 +42,7 @@ def unscaled_early(baseline: Baseline, program: StrategyProgram) -> StrategyProg
             divided = [kernel for kernel in readers if _is_there(baseline, program, kernel, inverse, late)]
             begin = late // TICKS * TICKS + COPY_OUT
             places |= {kernel: begin + TURN * turn for turn, kernel in enumerate([scale, inverse, *divided])}
-    return launched(program, places) if places else program
+    return program.moved(places)
 
 
 def unscaled_by_turns(baseline: Baseline, program: StrategyProgram) -> StrategyProgram:
@@ -51,7 +50,9 @@ def unscaled_by_turns(baseline: Baseline, program: StrategyProgram) -> StrategyP
     places: dict[int, int] = {}
     for inverse, scale in _scales(baseline):
         made = {
-            kernel: face for kernel in baseline.followers(inverse) if (face := _other(baseline, kernel, inverse)) >= 0
+            kernel: face
+            for kernel in baseline.followers(inverse)
+            if (face := _divided_gradient(baseline, kernel, inverse)) >= 0
         }
         turn = {kernel: _weight(baseline, kernel) for kernel in made}
         # the gradient of an embedding that several read is a sum, and not taken from the tuple
@@ -75,7 +76,7 @@ def unscaled_by_turns(baseline: Baseline, program: StrategyProgram) -> StrategyP
                 begin = min(begin, places[kernel])
         if begin < program.where[scale]:
             places |= {scale: begin, inverse: begin}
-    return launched(program, places) if places else program
+    return program.moved(places)
 
 
 def _scales(baseline: Baseline) -> Iterator[tuple[int, int]]:
@@ -95,7 +96,7 @@ def _behind(position: int) -> int:
     return position + (1 if position % TICKS else COPY_OUT)
 
 
-def _other(baseline: Baseline, kernel: int, inverse: int) -> int:
+def _divided_gradient(baseline: Baseline, kernel: int, inverse: int) -> int:
     """The gradient that a kernel divides, where it is one and communicated."""
     faces = [face for face in _faces(baseline, kernel) if face != inverse]
     return faces[0] if len(faces) == 1 and baseline.kernels.primitive[faces[0]] in COLLECTIVES else -1

@@ -16,7 +16,6 @@ import numpy as np
 from swapconf.trace.columns import Flags, Ints
 from swapconf.trace.lifetimes import TICKS
 from swapconf.whatif.baseline import Baseline
-from swapconf.whatif.loss import launched
 from swapconf.whatif.recompute import StrategyProgram
 from swapconf.whatif.slots import COPY_BACK, TURN
 
@@ -46,7 +45,7 @@ def copied(baseline: Baseline, program: StrategyProgram, alone: Flags) -> tuple[
                     places[cast] = begin * TICKS - COPY_BACK // 2 + 2 * TURN * turn[begin]
                 rows.append((baseline.weights[cast], places.get(cast, int(program.where[cast])) - TURN, again))
     row, born, until = np.array(rows, dtype=np.int64).reshape(-1, 3).T
-    return launched(program, places) if places else program, WeightCopies(row=row, born=born, until=until)
+    return program.moved(places), WeightCopies(row=row, born=born, until=until)
 
 
 def upfront(baseline: Baseline, whole: Collection[str]) -> Ints:

@@ -5,8 +5,7 @@ Upstream's word: an UpdateState is attached to what it orders.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Protocol
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -16,27 +15,6 @@ from swapconf.whatif.graph.nodes import COPY, Nodes
 from swapconf.whatif.graph.run_graph import RunGraph
 from swapconf.whatif.placed import PlacedBaseline
 from swapconf.whatif.predict import LaunchPlan
-
-
-class LoadStates(Protocol):
-    """Those in which parameters are read; see `CellStates`."""
-
-    @property
-    def reading(self) -> Mapping[int, tuple[int, int]]:
-        """By Load the micro-batch, and the first kernel that it is read for."""
-
-    @property
-    def has_loss(self) -> bool:
-        """The last layer is on this stage."""
-
-    def state(self, node: int) -> int:
-        """The one of a Load, or in front of another state."""
-
-    def set(self, node: int, state: int) -> None:
-        """Let a Load read in another one."""
-
-    def is_embedding(self, state: int) -> bool:
-        """It is behind the embedding alone."""
 
 
 def attached(graph: LaunchGraph | Nodes, state: int) -> Iterator[int]:

@@ -123,8 +123,8 @@ class Captures:
     ) -> list[int]:
         """All micro-batches of a stage hand on the same."""
         inputs, held = self.run.graph.inputs, tuples[saved]
-        as_long = (other for other in orders if len(inputs[other]) == len(inputs[saved]))
-        alike = next((other for other in as_long if other in self.run.calls), None)
+        as_long = (node for node in orders if len(inputs[node]) == len(inputs[saved]))
+        alike = next((node for node in as_long if node in self.run.calls), None)
         if alike is None:
             return held
         rank: dict[tuple[object, ...], int] = {}

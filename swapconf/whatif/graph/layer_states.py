@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from swapconf.trace.launch_graph import DEPEND, LOAD, NO_NODE, STATE, TUPLE
 from swapconf.trace.lifetimes import NEVER
 from swapconf.whatif.graph.asked import Asked
-from swapconf.whatif.graph.cell_states import CellStates
+from swapconf.whatif.graph.load_states import LoadStates
 from swapconf.whatif.graph.nodes import COPY, Nodes
 
 _KEPT = 2  # states in front of what is recomputed
@@ -28,7 +28,7 @@ _KEPT = 2  # states in front of what is recomputed
 class LayerStates:
     asked: Asked
     nodes: Nodes
-    cells: CellStates
+    states: LoadStates
 
     def tie(self) -> None:
         if self.asked.is_mcore or not self.asked.is_pipelined:
@@ -43,7 +43,7 @@ class LayerStates:
 
     def _of_batches(self, primitive: str) -> dict[int, list[int]]:
         """By micro-batch what reads parameters, or what these are read in, in the order of who reads first."""
-        reading, by_batch = self.cells.reading, defaultdict[int, list[int]](list)
+        reading, by_batch = self.states.reading, defaultdict[int, list[int]](list)
         for node in sorted(reading, key=lambda loaded: reading[loaded][1]):
             if self.nodes.primitive[node] == primitive:
                 by_batch[reading[node][0]].append(node)
@@ -70,7 +70,7 @@ class LayerStates:
         return firsts
 
     def _merge(self, batch: int, states: list[int], loads: list[int], first: int) -> None:
-        place = {node: self.cells.reading[node][1] for node in (*states, *loads) if node in self.cells.reading}
+        place = {node: self.states.reading[node][1] for node in (*states, *loads) if node in self.states.reading}
         passing, last = self.asked.prepared.baseline.kernels.passing, states[-1]
         before = [state for state in states[:-1] if place[state] <= first]
         ahead = [load for load in loads if place[load] < first]
@@ -88,7 +88,7 @@ class LayerStates:
 
     def _read_in(self, state: int, loads: list[int]) -> None:
         for load in loads:
-            self.cells.set(load, state)
+            self.states.set(load, state)
 
     def _behind(self, state: int, loads: list[int]) -> int:
         """The state behind what is read in one; that itself, where nothing is."""

@@ -22,7 +22,7 @@ from swapconf.trace.columns import Ints
 from swapconf.trace.launch_graph import DEPEND, ITEM, LOAD, NO_NODE, STATE, TUPLE
 from swapconf.whatif.graph.asked import ASSIGNS, NO_CELL, Asked
 from swapconf.whatif.graph.attached import attached_kernels
-from swapconf.whatif.graph.cell_states import CellStates
+from swapconf.whatif.graph.load_states import LoadStates
 from swapconf.whatif.graph.nodes import Nodes
 
 
@@ -39,7 +39,7 @@ class _Call:
 class Returned:
     asked: Asked
     nodes: Nodes
-    cells: CellStates
+    states: LoadStates
 
     def tie(self) -> None:
         if not (self.asked.run.is_inlined and self._writes()):
@@ -85,7 +85,7 @@ class Returned:
     @cached_property
     def _reading(self) -> list[tuple[int, int]]:
         """(first kernel that is read for, Load or state that others are read in), ascending."""
-        return sorted((place, node) for node, (_, place) in self.cells.reading.items())
+        return sorted((place, node) for node, (_, place) in self.states.reading.items())
 
     def _read_in(self, call: _Call) -> list[int]:
         first, last = (bisect_left(self._reading, (kernel,)) for kernel in (call.kernels[0], call.kernels[-1] + 1))
@@ -103,7 +103,7 @@ class Returned:
 
     def _last_state(self, call: _Call) -> int:
         """The one behind all that the cell reads and writes; `NO_NODE` for none."""
-        read = [self.cells.state(node) for node in self._read_in(call)]
+        read = [self.states.state(node) for node in self._read_in(call)]
         written = [state for node in call.nodes for state in self._behind.get(node, ())]
         return max((state for state in (*read, *written) if state != NO_NODE), key=self._depth, default=NO_NODE)
 
@@ -123,13 +123,13 @@ class Returned:
     def _ended(self, call: _Call, state: int) -> int:
         """The state behind what the cell reads last, in which all that follows is read."""
         loads = (node for node in self._read_in(call) if self.nodes.primitive[node] == LOAD)
-        reads = [node for node in loads if self.cells.state(node) == state]
+        reads = [node for node in loads if self.states.state(node) == state]
         if not reads:
             return state
         end = self.nodes.add(STATE, (state, self.nodes.add(TUPLE, reads)))
         for _, node in self._reading[bisect_left(self._reading, (call.kernels[-1] + 1,)) :]:
-            if self.cells.state(node) == state:
-                self.cells.set(node, end)
+            if self.states.state(node) == state:
+                self.states.set(node, end)
         return end
 
     def _return(self, call: _Call, end: int, printed: int) -> None:

@@ -21,6 +21,7 @@ from swapconf.whatif.graph.doubled import doubled
 from swapconf.whatif.graph.fused import fuse
 from swapconf.whatif.graph.gates import Gates
 from swapconf.whatif.graph.layer_states import LayerStates
+from swapconf.whatif.graph.load_states import LoadStates
 from swapconf.whatif.graph.model_gates import ModelGates
 from swapconf.whatif.graph.moves import MoveTos
 from swapconf.whatif.graph.nodes import Nodes
@@ -128,11 +129,11 @@ class _Building:
             self._moves.unread(window)
         Saved(self._asked, self._nodes, self._again).tie()
         self._double()
-        cells = CellStates(self._asked, self._nodes)
-        cells.tie()
-        LayerStates(self._asked, self._nodes, cells).tie()
+        states = LoadStates(self._asked, self._nodes)
+        CellStates(self._asked, self._nodes, states).tie()
+        LayerStates(self._asked, self._nodes, states).tie()
         ReturnedByLayers(self._asked, self._nodes).tie()
-        Returned(self._asked, self._nodes, cells).tie()
+        Returned(self._asked, self._nodes, states).tie()
         back = {node: window for (window, _), node in self._moves.back.items()}
         again = self._again.kernel_of | self._constants.kernel_of
         copies = again | self._tables.kernel_of | self._slices.kernel_of | self._gathers.kernel_of
