@@ -24,11 +24,12 @@ import numpy as np
 
 from swapconf.models.cells import FIRST_LINEAR, LATENT_ATTENTION, LINEARS, MLP, SELF_ATTENTION
 from swapconf.trace.launch_graph import DEPEND, LOAD, NO_NODE, STATE, TUPLE
-from swapconf.whatif.graph.asked import ASSIGNS, NO_CELL, Asked, Part
+from swapconf.whatif.graph.asked import ASSIGNS, NO_CELL, Part
 from swapconf.whatif.graph.attached import attached
+from swapconf.whatif.graph.change import GraphChange
 from swapconf.whatif.graph.forward_states import AttentionStates, CalledStates, ExpertStates
 from swapconf.whatif.graph.load_states import EMBEDDING, LoadStates
-from swapconf.whatif.graph.nodes import COPY, Nodes
+from swapconf.whatif.graph.nodes import COPY
 
 _NOTHING_BEFORE = -1
 _WRITES = (ASSIGNS, EMBEDDING)  # tokens of experts; the norms of what it reads
@@ -42,21 +43,19 @@ class _Called(NamedTuple):
 
 
 @dataclass
-class CellStates:
-    asked: Asked
-    nodes: Nodes
+class CellStates(GraphChange):
     states: LoadStates
     _waits: dict[int, int] = field(default_factory=dict)
 
     def tie(self) -> None:
-        if not (self.asked.run.is_inlined or self.asked.prepared.baseline.is_accumulated):
+        if not (self.run.is_inlined or self.baseline.is_accumulated):
             return
-        if self.asked.plan.marks.actions.cells:
+        if self.marks.actions.cells:
             self._read_behind_embeddings()
             self._attentions.tie()
             if self.states.is_plain:
                 CalledStates(self.asked, self.nodes, self.states).tie()
-        batch_of = self.asked.run.batch_of_pass
+        batch_of = self.run.batch_of_pass
         last: dict[int, int] = {}
         for call in sorted(self._calls()):
             behind: dict[int, int] = {}
@@ -75,11 +74,11 @@ class CellStates:
     def _return(self, batch: int, state: int) -> None:
         """What a forward pass returns waits for the last state, and for what was read in it; without lazy inline it is
         part of the step, and returns nothing."""
-        saved = self.asked.run.saved_of.get(batch)
+        saved = self.run.saved_of.get(batch)
         if saved is None:
             return
         read = (node for node in self._handed.get(batch, self.states.reading) if self.states.state(node) == state)
-        copies = [next((user for user in self.asked.run.users[node] if self._copies(user)), node) for node in read]
+        copies = [next((user for user in self.run.users[node] if self._copies(user)), node) for node in read]
         value = self.nodes.inputs[saved][0]
         if self.nodes.primitive[value] == DEPEND and not self.nodes.waits_for_state(value):
             end = self.nodes.add(STATE, (state, self.nodes.add(TUPLE, copies)))
@@ -88,7 +87,7 @@ class CellStates:
     @cached_property
     def _handed(self) -> Mapping[int, list[int]]:
         """By micro-batch the Loads that what the output layer reads waits for in the baseline, in their order."""
-        graph, loads_of = self.asked.run.graph, dict[int, list[int]]()
+        graph, loads_of = self.run.graph, dict[int, list[int]]()
         for node, primitive in enumerate(graph.primitive):
             state = graph.inputs[node][1] if primitive == DEPEND and len(graph.inputs[node]) > 1 else NO_NODE
             if state == NO_NODE or graph.primitive[state] != STATE:
@@ -101,7 +100,7 @@ class CellStates:
         return loads_of
 
     def _items(self, node: int) -> tuple[int, ...]:
-        graph = self.asked.run.graph
+        graph = self.run.graph
         return graph.inputs[node] if node != NO_NODE and graph.primitive[node] == TUPLE else ()
 
     def _copies(self, node: int) -> bool:
@@ -120,13 +119,13 @@ class CellStates:
                 self.states.set(node, embedded[batch])
 
     def _behind(self, state: int, call: _Called) -> int:
-        new = self.nodes.add(STATE, (state, self.asked.run.node_of[call.last]))
+        new = self.nodes.add(STATE, (state, self.run.node_of[call.last]))
         self._waits[new] = call.last
         return new
 
     def _calls(self) -> Iterator[_Called]:
         """Cells that read parameters, write nothing, and in front of something that writes."""
-        baseline, under = self.asked.prepared.baseline, self.asked.plan.marks.covered.under
+        baseline, under = self.baseline, self.marks.covered.under
         passing, root = baseline.kernels.passing, self.asked.root
         recomputed = {
             (int(passing[kernel]), int(root[kernel]))
@@ -135,17 +134,17 @@ class CellStates:
         }
         for number, cell in recomputed:
             inside = np.flatnonzero(under[cell] & (passing == number) & ~baseline.kernels.backward)
-            inside = inside[inside < self.asked.run.count]
+            inside = inside[inside < self.run.count]
             busy, kernels = inside[~baseline.rootless[inside]], inside.tolist()
             reads = any(map(self._loads, kernels)) and self._effects.isdisjoint(kernels)
             if len(busy) and reads and self._is_awaited(Part(number, cell)):
-                batch, last = self.asked.run.batch_of_pass.get(number), int(busy[-1])
-                is_layer = self.asked.plan.marks.actions.cells[cell] == ""
+                batch, last = self.run.batch_of_pass.get(number), int(busy[-1])
+                is_layer = self.marks.actions.cells[cell] == ""
                 is_attention = self.asked.type_of(Part(number, cell)).endswith(LATENT_ATTENTION)
                 if (
                     (is_layer and (self.states.returns_last_state or self._is_followed(number)))
                     or (is_attention and self.states.returns_last_state)
-                    or self.asked.prepared.baseline.layer_of(number) in self.asked.in_front_of_writing
+                    or self.baseline.layer_of(number) in self.asked.in_front_of_writing
                     or any(kernel > last and self.states.batch(kernel) == batch for kernel in self._effects)
                 ):
                     yield _Called(last, number)
@@ -153,7 +152,7 @@ class CellStates:
     def _is_awaited(self, part: Part) -> bool:
         """There is a state behind the call of a cell, as it returns a tuple. An attention with norms of query and key
         has none but that in which it hands out these (seen in the last graphs of Qwen3 and Qwen3-MoE)."""
-        names = self.asked.plan.marks.actions.cells[part.cell].split(".")
+        names = self.marks.actions.cells[part.cell].split(".")
         if not self.asked.returns_tuple(part) or _is_linear(names[-1]) or (MLP in names and self.states.has_loss):
             return False
         return names != [SELF_ATTENTION] or not self._attentions.handed_out(part.passing)
@@ -164,21 +163,21 @@ class CellStates:
 
     def _is_followed(self, number: int) -> bool:
         """By a layer on this stage that is not recomputed as a whole, and so reads in a state of its own."""
-        batch = self.asked.prepared.baseline.batches[self.asked.run.batch_of_pass[number]]
+        batch = self.baseline.batches[self.run.batch_of_pass[number]]
         behind = batch[batch.index(number) + 1 :]
         return self.states.is_plain and not all(
             self.asked.is_whole(Part(passing, int(self.asked.root[passing]))) for passing in behind
         )
 
     def _loads(self, kernel: int) -> bool:
-        graph = self.asked.run.graph
-        inputs = graph.inputs[self.asked.run.node_of[kernel]]
+        graph = self.run.graph
+        inputs = graph.inputs[self.run.node_of[kernel]]
         return any(given != NO_NODE and graph.primitive[given] == LOAD for given in inputs)
 
     @cached_property
     def _effects(self) -> frozenset[int]:
         """Kernels of the forward pass that write."""
-        primitive = self.asked.prepared.baseline.kernels.primitive
+        primitive = self.baseline.kernels.primitive
         return frozenset(kernel for kernel in self.states.attached_kernels if primitive[kernel].startswith(_WRITES))
 
     def _waits_for(self, state: int) -> int:
@@ -186,7 +185,7 @@ class CellStates:
         if state == NO_NODE:
             return _NOTHING_BEFORE
         if state not in self._waits:
-            run = self.asked.run
+            run = self.run
             graph = run.graph if state < self.nodes.count else self.nodes  # a state of the strategy is in no other
             kernels = [run.kernel_of[node] for node in attached(graph, state) if node in run.kernel_of]
             before = self.nodes.inputs[state][0] if self.nodes.primitive[state] == STATE else NO_NODE

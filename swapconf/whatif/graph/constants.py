@@ -20,10 +20,10 @@ import numpy as np
 from swapconf.trace.launch_graph import NO_NODE
 from swapconf.trace.lifetimes import CATEGORIES, Category
 from swapconf.whatif.graph.asked import NO_CELL, Asked
+from swapconf.whatif.graph.change import GraphChange
 from swapconf.whatif.graph.cse import Tables
 from swapconf.whatif.graph.gates import Gates
 from swapconf.whatif.graph.moves import MoveTos
-from swapconf.whatif.graph.nodes import Nodes
 from swapconf.whatif.graph.ties import Ties
 from swapconf.whatif.prepare import ALIGNMENT
 
@@ -34,11 +34,9 @@ _OF_OUT, _SHARED = 3, 2  # literals of a copy to the host, and what such copies 
 
 
 @dataclass
-class Constants:
+class Constants(GraphChange):
     """``kernel_of``: by added node the kernel of the baseline that it is like."""
 
-    asked: Asked
-    nodes: Nodes
     tables: Tables
     ties: Ties
     gates: Gates
@@ -48,25 +46,24 @@ class Constants:
     def again(self, value: int, reader: int) -> int:
         """A value as the backward pass reads it for ``reader``, a kernel of the forward pass; `NO_NODE` where it is
         that of the forward pass."""
-        source, _ = self.asked.run.source(value)
+        source, _ = self.run.source(value)
         is_inside = self.asked.root[reader] != NO_CELL or self.asked.is_left_out(reader)
         if not is_inside or not self._is_constant(source):
             return NO_NODE
-        gate = NO_NODE if self.asked.run.is_inlined else self.gates.of(reader, self.asked.part(reader))
+        gate = NO_NODE if self.run.is_inlined else self.gates.of(reader, self.asked.part(reader))
         return self.tables.shown(value, self._copy(source, self._sharing(reader), gate))
 
     def _sharing(self, reader: int) -> int:
         """The same for all that have one copy."""
-        run = self.asked.run
-        passing = int(self.asked.prepared.baseline.kernels.passing[reader])
-        if not run.is_inlined:
+        passing = int(self.baseline.kernels.passing[reader])
+        if not self.run.is_inlined:
             return passing
-        return run.batch_of_pass.get(passing, 0) if self.asked.prepared.baseline.is_sent_gradients else 0
+        return self.run.batch_of_pass.get(passing, 0) if self.baseline.is_sent_gradients else 0
 
     def _copy(self, source: int, sharing: int, gate: int) -> int:
         """``gate``: what the first input waits for."""
         if (source, sharing) not in self._made:
-            run, nodes = self.asked.run, self.nodes
+            run, nodes = self.run, self.nodes
             inputs = [
                 given if given == NO_NODE else self.tables.shown(given, self._copy(run.source(given)[0], sharing, gate))
                 for given in run.graph.inputs[source]
@@ -80,18 +77,17 @@ class Constants:
 
     def _is_constant(self, node: int, far: int = 0) -> bool:
         """Made of constants alone: parameters, too, are no nodes, but are not what these primitives read."""
-        run = self.asked.run
-        if node not in run.kernel_of or run.is_backward(node) or far > _FAR:
+        if node not in self.run.kernel_of or self.run.is_backward(node) or far > _FAR:
             return False
-        given = [value for value in run.graph.inputs[node] if value != NO_NODE]
+        given = [value for value in self.run.graph.inputs[node] if value != NO_NODE]
         if not given:
-            return run.graph.primitive[node] in _OF_CONSTANTS
-        return all(self._is_constant(run.source(value)[0], far + 1) for value in given)
+            return self.run.graph.primitive[node] in _OF_CONSTANTS
+        return all(self._is_constant(self.run.source(value)[0], far + 1) for value in given)
 
     def rows(self) -> list[int]:
         """Blocks of the baseline that lie on the device once more. A trace does not tell who reads a constant: it is
         as large as what is cut out of it, each rounded up for itself."""
-        baseline, blocks = self.asked.prepared.baseline, self.asked.prepared.baseline.blocks
+        baseline, blocks = self.baseline, self.baseline.blocks
         constants = np.flatnonzero((baseline.maker < 0) & (blocks.category == _CONSTANT))
         rows = list[int]()
         node_of = {kernel: node for node, kernel in self.kernel_of.items()}

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from swapconf.trace.launch_graph import LOAD, NO_NODE, SAME_VALUE
 from swapconf.upstream.primitives import CAST
 from swapconf.whatif.graph.asked import Asked
-from swapconf.whatif.graph.nodes import COPY, Nodes
+from swapconf.whatif.graph.change import GraphChange
+from swapconf.whatif.graph.nodes import COPY
 from swapconf.whatif.graph.run_graph import NO_KERNEL
 from swapconf.whatif.graph.ties import Ties
 from swapconf.whatif.parted import Own, User
@@ -21,15 +22,13 @@ _ADDS = "AddN"
 
 
 @dataclass
-class Tables:
+class Tables(GraphChange):
     """What some users have for themselves although all share it in the baseline, such as tables of a rotary embedding.
 
     ``made``: by kernel of the baseline and users, the node that makes it for these. ``stands_for``: by value of
     these the one of the baseline.
     """
 
-    asked: Asked
-    nodes: Nodes
     made: dict[tuple[int, frozenset[User]], int] = field(default_factory=dict)
     stands_for: dict[int, int] = field(default_factory=dict)
     _chains: dict[tuple[int, int], int] = field(default_factory=dict)
@@ -41,17 +40,16 @@ class Tables:
 
     def part(self) -> None:
         """Add them, and let the forward passes of their users read them."""
-        run = self.asked.run
         for own in (*self.asked.owns, *self.asked.casts.values()):
-            node = run.node_of[own.kernel]
-            inputs = [self._for(given, own.users) for given in run.graph.inputs[node]]
-            primitive, fused = run.graph.primitive[node], run.graph.fused[node]
-            self.made[own.kernel, own.users] = self.nodes.add(primitive, inputs, run.graph.name[node], fused=fused)
+            node = self.run.node_of[own.kernel]
+            inputs = [self._for(given, own.users) for given in self.run.graph.inputs[node]]
+            primitive, fused = self.run.graph.primitive[node], self.run.graph.fused[node]
+            self.made[own.kernel, own.users] = self.nodes.add(primitive, inputs, self.run.graph.name[node], fused=fused)
         if self.made:
-            kernels = self.asked.prepared.baseline.kernels
-            for kernel in range(run.count):
+            kernels = self.baseline.kernels
+            for kernel in range(self.run.count):
                 if not kernels.backward[kernel] and kernels.layer[kernel] >= 0 and kernel not in self.asked.shared:
-                    self._redirect(run.node_of[kernel], kernel, int(kernels.layer[kernel]))
+                    self._redirect(self.run.node_of[kernel], kernel, int(kernels.layer[kernel]))
 
     def _redirect(self, node: int, kernel: int, layer: int) -> None:
         self.nodes.inputs[node] = [self.seen(given, kernel, layer) for given in self.nodes.inputs[node]]
@@ -69,7 +67,7 @@ class Tables:
         """The shared kernel that makes a value, if some users have one for themselves."""
         if value == NO_NODE or value >= self.nodes.count or not self.made:
             return None
-        kernel = self.asked.run.kernel_of.get(self.asked.run.source(value)[0])
+        kernel = self.run.kernel_of.get(self.run.source(value)[0])
         return kernel if kernel in self.asked.shared or kernel in self.asked.casts else None
 
     def _own(self, value: int, kernel: int, user: User) -> int:
@@ -95,7 +93,7 @@ class Tables:
 
 
 @dataclass
-class GradientsOfGathers:
+class GradientsOfGathers(GraphChange):
     """Gradients of gathers that a strategy parts: each Linear has its own, and these are added behind that.
 
     What communication makes of equal views of several Linears is one as long as the views are flagged alike: what these
@@ -106,21 +104,19 @@ class GradientsOfGathers:
     ``kernel_of``: by added node the kernel that it is like; ``rows``: of a sum the row of what it adds.
     """
 
-    asked: Asked
-    nodes: Nodes
     kernel_of: dict[int, int] = field(default_factory=dict)
     rows: dict[int, int] = field(default_factory=dict)
 
     def part(self) -> None:
-        stream = self.asked.prepared.baseline.kernels.stream
-        for kernel, forward in self.asked.run.forward_of.items():
+        stream = self.baseline.kernels.stream
+        for kernel, forward in self.run.forward_of.items():
             own = self.asked.casts.get(forward)
             if own is not None and stream[forward]:
                 self._part(kernel, own)
 
     def _part(self, kernel: int, own: Own) -> None:
         """``kernel``: the gradient of what is parted."""
-        run, nodes = self.asked.run, self.nodes
+        run, nodes = self.run, self.nodes
         node = run.node_of[kernel]
         added = nodes.inputs[node][0]
         if nodes.primitive[added] != _ADDS:
@@ -134,13 +130,13 @@ class GradientsOfGathers:
         self.kernel_of[own_node] = kernel
         first = next(iter(is_own.values()))
         total = self._sum((own_node, node) if first else (node, own_node), added)
-        self.rows[total] = self.asked.prepared.baseline.made[kernel][0]
+        self.rows[total] = self.baseline.made[kernel][0]
         for user in run.users[node]:
             nodes.read_instead(user, {node: total})
 
     def _is_of(self, given: int, own: Own) -> bool | None:
         """Whether a gradient is of those that have one for themselves; None for none of a product."""
-        run, kernels = self.asked.run, self.asked.prepared.baseline.kernels
+        run, kernels = self.run, self.baseline.kernels
         forward = run.forward_of.get(run.kernel_of.get(given, NO_KERNEL))
         return None if forward is None else (int(kernels.layer[forward]), kernels.cell[forward]) in own.users
 
@@ -149,34 +145,32 @@ class GradientsOfGathers:
         if len(group) == 1:
             return group[0]
         total = self.nodes.add(_ADDS, group, self.nodes.name[added])
-        self.kernel_of[total] = self.asked.run.kernel_of[added]
+        self.kernel_of[total] = self.run.kernel_of[added]
         return total
 
 
 @dataclass
-class WeightsCast:
+class WeightsCast(GraphChange):
     """The copies of weights that the forward pass leaves for casts. ``rows``: by copy the row of the weight."""
 
-    asked: Asked
-    nodes: Nodes
     ties: Ties
     rows: dict[int, int] = field(default_factory=dict)
     _copies: dict[int, int] = field(default_factory=dict)
 
     def is_cast(self, node: int, kernel: int) -> bool:
         """A cast of a copy of a weight, that is; with one micro-batch of the weight itself."""
-        graph, baseline = self.asked.run.graph, self.asked.prepared.baseline
+        graph, baseline = self.run.graph, self.baseline
         is_cast = graph.primitive[node] == CAST and kernel in baseline.weights and graph.inputs[node][0] != NO_NODE
         return is_cast and baseline.is_accumulated and graph.primitive[graph.inputs[node][0]] == LOAD
 
     def copied(self, node: int, kernel: int, barrier: int) -> int:
         """What the cast reads when it runs again: the forward pass leaves a copy of the weight for it, and reads that
         itself."""
-        load = self.asked.run.graph.inputs[node][0]
+        load = self.run.graph.inputs[node][0]
         if load not in self._copies:
             self._copies[load] = self.nodes.add(COPY, (load,), self.nodes.name[node])
-            self.rows[self._copies[load]] = self.asked.prepared.baseline.weights[kernel]
-        self.nodes.inputs[node] = [self._copies[load], *self.asked.run.graph.inputs[node][1:]]
+            self.rows[self._copies[load]] = self.baseline.weights[kernel]
+        self.nodes.inputs[node] = [self._copies[load], *self.run.graph.inputs[node][1:]]
         return self.ties.behind_barrier(self._copies[load], barrier)
 
 

@@ -13,10 +13,10 @@ import numpy as np
 from swapconf.models.cells import EXPERTS, KEY_NORM, MLP, MLP_NORM, PROJECTION, QUERY_NORM, SELF_ATTENTION
 from swapconf.trace.launch_graph import DEPEND, ITEM, LOAD, NO_NODE, STATE, TUPLE
 from swapconf.upstream.scopes import descends
-from swapconf.whatif.graph.asked import NO_CELL, Asked, Part
+from swapconf.whatif.graph.asked import NO_CELL, Part
+from swapconf.whatif.graph.change import GraphChange
 from swapconf.whatif.graph.inside import is_in
 from swapconf.whatif.graph.load_states import LoadStates
-from swapconf.whatif.graph.nodes import Nodes
 
 _NORMS, _SPLIT = (QUERY_NORM, KEY_NORM), "SplitWithSize"
 _BEHIND = (MLP_NORM, MLP)  # cells behind query, key and value
@@ -25,9 +25,7 @@ _WEIGHT = 1  # among the inputs of a product
 
 
 @dataclass
-class _Tied:
-    asked: Asked
-    nodes: Nodes
+class _Tied(GraphChange):
     states: LoadStates
 
 
@@ -41,7 +39,7 @@ class AttentionStates(_Tied):
     """
 
     def tie(self) -> None:
-        baseline, free = self.asked.prepared.baseline, self._in_no_state()
+        baseline, free = self.baseline, self._in_no_state()
         has_loss, with_call = self.states.has_loss, self._with_call()
         for batch in baseline.batches:
             is_called, last = not has_loss, NO_NODE
@@ -64,20 +62,20 @@ class AttentionStates(_Tied):
 
     def _state_before(self, load: int) -> int:
         """In the run without a strategy."""
-        inputs = self.asked.run.graph.inputs[load]
+        inputs = self.run.graph.inputs[load]
         return inputs[1] if len(inputs) > 1 else NO_NODE
 
     def _with_call(self) -> dict[int, int]:
         """By pass in which a recomputed cell is called the first kernel from which on that counts: all, but for a cell
         that reads no parameter what is behind its beginning."""
-        passing = self.asked.prepared.baseline.kernels.passing
+        passing = self.baseline.kernels.passing
         inside = np.flatnonzero((self.asked.root != NO_CELL) & (passing >= 0))
         first_called = dict(zip(passing[inside][::-1].tolist(), inside[::-1].tolist(), strict=True))
         return first_called | dict.fromkeys(passing[self.asked.called != NO_CELL].tolist(), 0)
 
     def _in_no_state(self) -> dict[int, list[tuple[int, str]]]:
         """By pass (Load, the cell that reads it)."""
-        passing, loads = self.asked.prepared.baseline.kernels.passing, dict[int, list[tuple[int, str]]]()
+        passing, loads = self.baseline.kernels.passing, dict[int, list[tuple[int, str]]]()
         for node, (_, kernel) in self.states.reading.items():
             if self.nodes.primitive[node] == LOAD and not self._has_own_state(node):
                 loads.setdefault(int(passing[kernel]), []).append((node, self.asked.home(kernel)))
@@ -92,7 +90,7 @@ class AttentionStates(_Tied):
 
     def handed_out(self, number: int) -> list[int]:
         """Query, key and value of a pass."""
-        run, kernels = self.asked.run, self.asked.prepared.baseline.kernels
+        run, kernels = self.run, self.baseline.kernels
         inside = np.flatnonzero((kernels.passing == number) & ~kernels.backward)
         inside = inside[inside < run.count].tolist()
         last = {home: kernel for kernel in inside if (home := self.asked.home(kernel)).endswith(_NORMS)}
@@ -105,8 +103,8 @@ class AttentionStates(_Tied):
 
     def _is_inside(self, number: int) -> bool:
         """The attention of a pass is recomputed."""
-        layer = self.asked.prepared.baseline.layer_of(number)
-        return descends(SELF_ATTENTION, set(self.asked.plan.marks.actions.roots.get(layer, ())))
+        layer = self.baseline.layer_of(number)
+        return descends(SELF_ATTENTION, set(self.marks.actions.roots.get(layer, ())))
 
 
 class CalledStates(_Tied):
@@ -124,7 +122,7 @@ class CalledStates(_Tied):
     """
 
     def tie(self) -> None:
-        if not (self.asked.is_mcore and self.asked.run.is_inlined):
+        if not (self.asked.is_mcore and self.run.is_inlined):
             return
         for batch, first in self._first_called().items():
             reading = self.states.reading
@@ -137,7 +135,7 @@ class CalledStates(_Tied):
 
     def _first_called(self) -> dict[int, int]:
         """By micro-batch the first kernel of the forward pass in a recomputed cell, but for copies of parameters."""
-        baseline, run, first = self.asked.prepared.baseline, self.asked.run, dict[int, int]()
+        baseline, run, first = self.baseline, self.run, dict[int, int]()
         inside = (self.asked.called != NO_CELL) & ~baseline.kernels.backward & ~baseline.rootless
         for kernel in np.flatnonzero(inside[: run.count]).tolist():
             batch = run.batch_of_pass.get(int(baseline.kernels.passing[kernel]))
@@ -160,29 +158,29 @@ class ExpertStates(_Tied):
     """
 
     def tie(self) -> None:
-        if self.asked.prepared.baseline.adds_up_experts or not self.asked.run.is_inlined:
+        if self.baseline.adds_up_experts or not self.run.is_inlined:
             return
         for kernel in self._first_products():
-            load = self._loaded(self.asked.run.graph.inputs[self.asked.run.node_of[kernel]][_WEIGHT])
+            load = self._loaded(self.run.graph.inputs[self.run.node_of[kernel]][_WEIGHT])
             if load != NO_NODE:
                 self.states.set(load, self._called(self.states.state(load), self.asked.part(kernel)))
 
     def _first_products(self) -> Iterator[int]:
         """Of the experts in each recomputed cell around them."""
-        kernels, marks, seen = self.asked.prepared.baseline.kernels, self.asked.plan.marks, set[int]()
+        kernels, marks, seen = self.baseline.kernels, self.marks, set[int]()
         products = np.flatnonzero((kernels.primitives == _PRODUCT) & ~kernels.backward & (kernels.passing >= 0))
-        for kernel in products[products < self.asked.run.count].tolist():
+        for kernel in products[products < self.run.count].tolist():
             passing = int(kernels.passing[kernel])
             if passing in seen:
                 continue
             seen.add(passing)
-            roots = marks.actions.roots.get(self.asked.prepared.baseline.layer_of(passing), frozenset())
+            roots = marks.actions.roots.get(self.baseline.layer_of(passing), frozenset())
             if self.asked.root[kernel] != NO_CELL and not any(root.endswith(EXPERTS) for root in roots):
                 yield kernel
 
     def _loaded(self, value: int) -> int:
         """The Load that a weight is cast and viewed of; `NO_NODE` where it is cast ahead."""
-        graph = self.asked.run.graph
+        graph = self.run.graph
         while value != NO_NODE and graph.primitive[value] != LOAD:
             value = graph.inputs[value][0] if graph.inputs[value] else NO_NODE
         return value if value != NO_NODE and self.nodes.maker(value) == NO_NODE else NO_NODE

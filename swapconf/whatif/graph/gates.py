@@ -16,10 +16,10 @@ from itertools import chain
 
 from swapconf.trace.launch_graph import NO_NODE, TUPLE
 from swapconf.upstream.primitives import VIEWS
-from swapconf.whatif.graph.asked import NO_CELL, Asked, Part
+from swapconf.whatif.graph.asked import NO_CELL, Part
+from swapconf.whatif.graph.change import GraphChange
 from swapconf.whatif.graph.components import Components
 from swapconf.whatif.graph.gradients import SUMS, arrived, given_to, is_gradient, summed_beside, with_losses
-from swapconf.whatif.graph.nodes import Nodes
 from swapconf.whatif.graph.run_graph import NO_KERNEL
 
 _HAND_ON = frozenset({"Add", "AddExt", *VIEWS})  # the gradient of what they make to what they read
@@ -27,11 +27,9 @@ _FAR = 30
 
 
 @dataclass
-class Gates:
+class Gates(GraphChange):
     """Tuples of gradients, one for each part and one for each chain of primitives."""
 
-    asked: Asked
-    nodes: Nodes
     _cells: dict[Part, int] = field(default_factory=dict)
     _chains: dict[tuple[int, int], int] = field(default_factory=dict)
     _given: dict[tuple[int, ...], int] = field(default_factory=dict)
@@ -39,7 +37,7 @@ class Gates:
     def of(self, kernel: int, part: Part) -> int:
         """NO_NODE where it waits for nothing."""
         if part.cell != NO_CELL:
-            return self._cell(part) if self.asked.run.is_inlined else self._component(kernel, part)
+            return self._cell(part) if self.run.is_inlined else self._component(kernel, part)
         key = kernel, part.passing if kernel in self.asked.shared else -1
         if key not in self._chains:
             self._chains[key] = self._chain(kernel, part)
@@ -71,9 +69,9 @@ class Gates:
         routers, tell nothing, but that of a loss that the cell returns belongs to them. What equal nodes of several
         layers have become one of, as gradients of the losses of routers, reads what is of another layer although no
         output is behind it."""
-        run, waits = self.asked.run, self.asked.prepared.baseline.waits
+        run, waits = self.run, self.baseline.waits
         inside: dict[int, bool] = {}
-        cell = self.asked.plan.marks.actions.cells[part.cell]
+        cell = self.marks.actions.cells[part.cell]
         arriving, handed = list[tuple[bool, list[int]]](), list[int]()
         for kernel, node in self._by_pass.get(part.passing, ()):
             if not self.asked.is_under(part.cell, node):
@@ -94,7 +92,7 @@ class Gates:
     def _of_losses(self, part: Part) -> list[int]:
         """The gradients of losses that a cell returns: where those come from that do not wait for the gradient of the
         loss of the model. Equal ones of several layers have become one, so that their numbers tell nothing."""
-        run, waits = self.asked.run, self.asked.prepared.baseline.waits
+        run, waits = self.run, self.baseline.waits
         own = self._by_pass.get(part.passing, ())
         early = [kernel for kernel, node in own if self.asked.is_under(part.cell, node) and not waits[kernel]]
         stack = [run.node_of[kernel] for kernel in early]
@@ -113,7 +111,7 @@ class Gates:
         """Something that the forward pass does outside of a cell reads what the node makes, or a sum or a view of it,
         whose gradient is the same, or what fusion rounds it to, which has come behind all gradients: so the sum over
         experts ends a layer of which the residuals are not in Float32."""
-        baseline, rounding = self.asked.prepared.baseline, self.asked.prepared.rounding
+        baseline, rounding = self.baseline, self.asked.prepared.rounding
         kernels, stack, seen = baseline.kernels, [node], {node}
         while stack:
             for reader in baseline.followers(stack.pop()):
@@ -130,7 +128,7 @@ class Gates:
     def _by_pass(self) -> dict[int, list[tuple[int, int]]]:
         """(gradient, the node of the forward pass), ascending, by the pass of that."""
         gradients_of: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
-        for kernel, node in sorted(self.asked.run.forward_of.items()):
+        for kernel, node in sorted(self.run.forward_of.items()):
             gradients_of[self.asked.part(kernel).passing].append((kernel, node))
         return gradients_of
 
@@ -141,7 +139,7 @@ class Gates:
     def _is_of(self, kernel: int, part: Part) -> bool:
         """A gradient of something in a cell."""
         same = self.asked.part(kernel).passing == part.passing
-        return same and self.asked.is_under(part.cell, self.asked.run.forward_of[kernel])
+        return same and self.asked.is_under(part.cell, self.run.forward_of[kernel])
 
     def _first_read(self, part: Part) -> tuple[int, ...]:
         """The gradients that the first reader of what runs again waits for."""
@@ -156,21 +154,20 @@ class Gates:
         return tuple(self._given_to(min(readers))) if readers else ()
 
     def _given_to(self, kernel: int) -> list[int]:
-        return given_to(self.asked.run, self.asked.run.node_of[kernel])
+        return given_to(self.run, self.run.node_of[kernel])
 
     def _is_late(self, node: int, far: int = 0) -> bool:
         """Waits for the gradient of the loss."""
-        run = self.asked.run
         if node == NO_NODE or far > _FAR:
             return False
-        kernel = run.kernel_of.get(node)
+        kernel = self.run.kernel_of.get(node)
         if kernel is not None:
-            return bool(self.asked.prepared.baseline.waits[kernel])
-        return any(self._is_late(given, far + 1) for given in run.graph.inputs[node])
+            return bool(self.baseline.waits[kernel])
+        return any(self._is_late(given, far + 1) for given in self.run.graph.inputs[node])
 
     def _is_inside(self, node: int, part: Part, inside: dict[int, bool], far: int = 0) -> bool:
         """A gradient of something in a cell, or a sum of such."""
-        run, graph = self.asked.run, self.asked.run.graph
+        run, graph = self.run, self.run.graph
         if node in inside or far > _FAR:
             return inside.get(node, False)
         inside[node] = False
@@ -245,7 +242,7 @@ class Gates:
         """Also what the primitive itself has left for its gradient, a norm or flash attention, as the gradient takes
         that out of the outputs (irpass/recompute.cc tells what is of a gradient by its scope), and what stands in a
         tuple. Not the gradient that comes from what is left out of recompute, which MindSpore calls at that time."""
-        run, awaited = self.asked.run, list[int]()
+        run, awaited = self.run, list[int]()
         given = [
             value
             for given in run.graph.inputs[run.node_of[kernel]]
@@ -262,7 +259,7 @@ class Gates:
     def _beside_what_it_shows(self, kernel: int) -> list[int]:
         """Of a view, or a Transpose, that a gradient begins with: the gradients among what others of the same gradient
         read beside it."""
-        run, forward = self.asked.run, self.asked.run.forward_of.get(kernel)
+        run, forward = self.run, self.run.forward_of.get(kernel)
         stack, seen = [run.node_of[kernel]], {run.node_of[kernel]}
         while stack and forward is not None:
             for user in run.users[stack.pop()]:
@@ -283,13 +280,12 @@ class Gates:
         return forward != NO_KERNEL and asked.is_excluded(forward)
 
     def _is_packed(self, node: int) -> bool:
-        return self.asked.run.graph.primitive[node] == TUPLE and node not in self.asked.run.saved
+        return self.run.graph.primitive[node] == TUPLE and node not in self.run.saved
 
     def _is_left(self, node: int, gradient: str) -> bool:
         """One of the outputs of the primitive whose gradient that is, or of a norm beside its result, also where that
         is fused with an Add; not where no barrier stands in front of it."""
-        run = self.asked.run
-        barrier, value, _ = run.through_barrier(node)
-        source, item = run.source(value) if barrier != NO_NODE else (NO_NODE, 0)
-        primitive = run.graph.primitive[source] if source != NO_NODE else ""
+        barrier, value, _ = self.run.through_barrier(node)
+        source, item = self.run.source(value) if barrier != NO_NODE else (NO_NODE, 0)
+        primitive = self.run.graph.primitive[source] if source != NO_NODE else ""
         return f"{primitive}Grad" == gradient or (item > 0 and "Norm" in primitive)

@@ -17,17 +17,15 @@ from dataclasses import dataclass
 
 from swapconf.trace.launch_graph import DEPEND, LOAD, NO_NODE, STATE, TUPLE
 from swapconf.trace.lifetimes import NEVER
-from swapconf.whatif.graph.asked import Asked
+from swapconf.whatif.graph.change import GraphChange
 from swapconf.whatif.graph.load_states import LoadStates
-from swapconf.whatif.graph.nodes import COPY, Nodes
+from swapconf.whatif.graph.nodes import COPY
 
 _KEPT = 2  # states in front of what is recomputed
 
 
-@dataclass(frozen=True)
-class LayerStates:
-    asked: Asked
-    nodes: Nodes
+@dataclass
+class LayerStates(GraphChange):
     states: LoadStates
 
     def tie(self) -> None:
@@ -51,13 +49,12 @@ class LayerStates:
 
     def _with_last(self, states: list[int]) -> list[int]:
         """In front of the last stage nothing is read in the last state, that the stage returns."""
-        run = self.asked.run
-        behind = (user for user in run.users[states[-1]] if run.graph.primitive[user] == STATE)
-        return [*states, *(user for user in behind if run.graph.inputs[user][0] == states[-1])]
+        behind = (user for user in self.run.users[states[-1]] if self.run.graph.primitive[user] == STATE)
+        return [*states, *(user for user in behind if self.run.graph.inputs[user][0] == states[-1])]
 
     def _first(self) -> dict[int, int]:
         """By micro-batch the first kernel in a recomputed cell, or that is left out of recompute."""
-        asked, kernels = self.asked, self.asked.prepared.baseline.kernels
+        asked, kernels = self.asked, self.baseline.kernels
         firsts: dict[int, int] = {}
         if not (asked.plan.marks.actions.cells or asked.plan.marks.actions.excluded.any()):
             return firsts
@@ -71,7 +68,7 @@ class LayerStates:
 
     def _merge(self, batch: int, states: list[int], loads: list[int], first: int) -> None:
         place = {node: self.states.reading[node][1] for node in (*states, *loads) if node in self.states.reading}
-        passing, last = self.asked.prepared.baseline.kernels.passing, states[-1]
+        passing, last = self.baseline.kernels.passing, states[-1]
         before = [state for state in states[:-1] if place[state] <= first]
         ahead = [load for load in loads if place[load] < first]
         own = [load for load in ahead if passing[place[load]] == passing[first]]
@@ -82,7 +79,7 @@ class LayerStates:
         self._read_in(here, loads[len(ahead) if is_kept else 0 :])
         self._read_in(last, [load for load in loads if place[load] >= end])
         self._join(last, here, states[len(before) if is_kept else 0 : -1])
-        is_last = passing[first] == self.asked.prepared.baseline.batches[batch][-1] and (is_kept or not own)
+        is_last = passing[first] == self.baseline.batches[batch][-1] and (is_kept or not own)
         if last in place and not is_last:
             self._release(last)
 
@@ -98,7 +95,7 @@ class LayerStates:
 
     def _read(self, load: int) -> int:
         """A parameter, or the copy of it that is read."""
-        users = self.asked.run.users[load]
+        users = self.run.users[load]
         return next((user for user in users if self.nodes.primitive[user] == COPY), load)
 
     def _join(self, last: int, before: int, merged: list[int]) -> None:
@@ -110,6 +107,6 @@ class LayerStates:
 
     def _release(self, last: int) -> None:
         """What the stage returns waits for it no more."""
-        for user in self.asked.run.users[last]:
+        for user in self.run.users[last]:
             if self.nodes.primitive[user] == DEPEND:
                 self.nodes.inputs[user] = [NO_NODE if given == last else given for given in self.nodes.inputs[user]]

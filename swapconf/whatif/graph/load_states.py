@@ -7,29 +7,26 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 
 from swapconf.models.cells import OUTPUT_LAYER
 from swapconf.trace.launch_graph import DEPEND, LOAD, NO_NODE, STATE
-from swapconf.whatif.graph.asked import Asked
 from swapconf.whatif.graph.attached import attached, attached_kernels
+from swapconf.whatif.graph.change import GraphChange
 from swapconf.whatif.graph.inside import ends_in_loss
-from swapconf.whatif.graph.nodes import COPY, Nodes
+from swapconf.whatif.graph.nodes import COPY
 
 EMBEDDING, _OUTPUT = "Embedding", f"/{OUTPUT_LAYER}-"
 _FAR = 4  # nodes between a parameter and what is made of it
 
 
-@dataclass
-class LoadStates:
-    asked: Asked
-    nodes: Nodes
+class LoadStates(GraphChange):
+    """Whom `reading` names is known of the run without a strategy; `state` and `set` are of the nodes as they change."""
 
     @cached_property
     def reading(self) -> Mapping[int, tuple[int, int]]:
         """By Load, and by state that others are read in, the micro-batch, and the first kernel that is read for."""
-        graph = self.asked.run.graph
+        graph = self.run.graph
         reading: dict[int, tuple[int, int]] = {}
         for node, primitive in enumerate(graph.primitive):
             if primitive == LOAD and (place := self._place(node)) is not None:
@@ -63,13 +60,12 @@ class LoadStates:
 
     def is_embedding(self, state: int) -> bool:
         """It is behind the embedding alone."""
-        run = self.asked.run
-        return [run.graph.primitive[node] for node in attached(run.graph, state)] == [EMBEDDING]
+        return [self.run.graph.primitive[node] for node in attached(self.run.graph, state)] == [EMBEDDING]
 
     @cached_property
     def has_loss(self) -> bool:
         """The last layer is on this stage."""
-        return any(ends_in_loss(self.asked, batch) for batch in range(len(self.asked.prepared.baseline.batches)))
+        return any(ends_in_loss(self.asked, batch) for batch in range(len(self.baseline.batches)))
 
     @cached_property
     def returns_last_state(self) -> bool:
@@ -84,32 +80,30 @@ class LoadStates:
 
     @cached_property
     def attached_kernels(self) -> frozenset[int]:
-        return attached_kernels(self.asked.run)
+        return attached_kernels(self.run)
 
     def is_of_output(self, kernel: int) -> bool:
-        return _OUTPUT in self.asked.prepared.baseline.kernels.name[kernel]
+        return _OUTPUT in self.baseline.kernels.name[kernel]
 
     def batch(self, kernel: int) -> int | None:
-        return self.asked.run.batch_of_pass.get(int(self.asked.prepared.baseline.kernels.passing[kernel]))
+        return self.run.batch_of_pass.get(int(self.baseline.kernels.passing[kernel]))
 
     def _batch_at(self, kernel: int) -> int | None:
         """That of a kernel of the forward pass; behind the last layer the one that has ended there."""
         if (batch := self.batch(kernel)) is not None or not self.returns_last_state:
             return batch
-        baseline = self.asked.prepared.baseline
-        ended = bisect_left(baseline.batches, kernel, key=lambda batch: batch[-1]) - 1
-        is_ahead = ended >= 0 and kernel < int(baseline.returnable[baseline.batches[ended][-1]])
+        ended = bisect_left(self.baseline.batches, kernel, key=lambda batch: batch[-1]) - 1
+        is_ahead = ended >= 0 and kernel < int(self.baseline.returnable[self.baseline.batches[ended][-1]])
         return ended if is_ahead else None
 
     def _batch_of_state(self, state: int, batch: int) -> int:
         """That of what it is behind; of a state without such the one asked for."""
-        run = self.asked.run
-        kernels = (run.kernel_of[node] for node in attached(run.graph, state) if node in run.kernel_of)
+        kernels = (self.run.kernel_of[node] for node in attached(self.run.graph, state) if node in self.run.kernel_of)
         return next((own for kernel in kernels if (own := self.batch(kernel)) is not None), batch)
 
     def _place(self, node: int, far: int = 0) -> tuple[int, int] | None:
         """(micro-batch, first kernel) that reads a parameter in the forward pass."""
-        run, baseline = self.asked.run, self.asked.prepared.baseline
+        run, baseline = self.run, self.baseline
         places = list[tuple[int, int]]()
         for user in run.users[node]:
             kernel = run.kernel_of.get(user)

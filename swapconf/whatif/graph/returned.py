@@ -20,10 +20,10 @@ import numpy as np
 
 from swapconf.trace.columns import Ints
 from swapconf.trace.launch_graph import DEPEND, ITEM, LOAD, NO_NODE, STATE, TUPLE
-from swapconf.whatif.graph.asked import ASSIGNS, NO_CELL, Asked
+from swapconf.whatif.graph.asked import ASSIGNS, NO_CELL
 from swapconf.whatif.graph.attached import attached_kernels
+from swapconf.whatif.graph.change import GraphChange
 from swapconf.whatif.graph.load_states import LoadStates
-from swapconf.whatif.graph.nodes import Nodes
 
 
 @dataclass(frozen=True)
@@ -35,14 +35,12 @@ class _Call:
     scope: str
 
 
-@dataclass(frozen=True)
-class Returned:
-    asked: Asked
-    nodes: Nodes
+@dataclass
+class Returned(GraphChange):
     states: LoadStates
 
     def tie(self) -> None:
-        if not (self.asked.run.is_inlined and self._writes()):
+        if not (self.run.is_inlined and self._writes()):
             return
         seen = set[int | None]()
         for call in self._calls():
@@ -50,26 +48,24 @@ class Returned:
             if state == NO_NODE:
                 continue
             end = self._ended(call, state)
-            batch = self.asked.run.batch_of_pass.get(int(self._passing[call.kernels[0]]))
+            batch = self.run.batch_of_pass.get(int(self._passing[call.kernels[0]]))
             printed = end if batch in seen else self._root(state)
             seen.add(batch)
             self._return(call, end, printed)
 
     def _writes(self) -> bool:
         """Whether layers do in the forward pass."""
-        kernels, batches = self.asked.prepared.baseline.kernels, self.asked.run.batch_of_pass
-        writing = (
-            kernel for kernel in attached_kernels(self.asked.run) if kernels.primitive[kernel].startswith(ASSIGNS)
-        )
+        kernels, batches = self.baseline.kernels, self.run.batch_of_pass
+        writing = (kernel for kernel in attached_kernels(self.run) if kernels.primitive[kernel].startswith(ASSIGNS))
         return any(not kernels.backward[kernel] and int(kernels.passing[kernel]) in batches for kernel in writing)
 
     @property
     def _passing(self) -> Ints:
-        return self.asked.prepared.baseline.kernels.passing
+        return self.baseline.kernels.passing
 
     def _calls(self) -> Iterator[_Call]:
-        run, kernels = self.asked.run, self.asked.prepared.baseline.kernels
-        called, under = self.asked.called[: run.count], self.asked.plan.marks.covered.under[:, : run.count]
+        run, kernels = self.run, self.baseline.kernels
+        called, under = self.asked.called[: run.count], self.marks.covered.under[:, : run.count]
         forward = ~kernels.backward[: run.count]
         of_cells = np.flatnonzero((called != NO_CELL) & forward)
         calls = {(int(self._passing[kernel]), int(called[kernel])) for kernel in of_cells.tolist()}
@@ -138,11 +134,11 @@ class Returned:
             if value not in shown:
                 shown[value] = self.nodes.tied(self.nodes.tied(value, end), printed)
             if self._is_called(user):
-                for reader in self.asked.run.users[user]:
+                for reader in self.run.users[user]:
                     self.nodes.read_instead(reader, {user: shown[value]})
             else:
                 self.nodes.read_instead(user, {value: shown[value]})
-        for saved in self.asked.run.forward_tuples:
+        for saved in self.run.forward_tuples:
             self.nodes.read_instead(saved, shown)
 
     def _is_called(self, node: int) -> bool:
@@ -155,7 +151,7 @@ class Returned:
     def _returned(self, call: _Call) -> Iterator[tuple[int, int]]:
         """(who reads it behind the cell in the forward pass, value)"""
         inside = self._inside(call)
-        run, backward = self.asked.run, self.asked.prepared.baseline.kernels.backward
+        run, backward = self.run, self.baseline.kernels.backward
         for value in sorted(inside):
             for user in run.users[value]:
                 is_forward = user in run.kernel_of and not backward[run.kernel_of[user]]
@@ -164,7 +160,7 @@ class Returned:
 
     def _inside(self, call: _Call) -> set[int]:
         """What the cell launches, and what looks at that there."""
-        inside, users = set(call.nodes), self.asked.run.users
+        inside, users = set(call.nodes), self.run.users
         near = list(inside)
         while near:
             for user in users[near.pop()]:
@@ -181,17 +177,13 @@ class Returned:
 # --- forward passes of recomputed layers alone ------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class ReturnedByLayers:
+class ReturnedByLayers(GraphChange):
     """What a forward pass of recomputed layers alone returns waits for the state in which it read its parameters.
     MindSpore 2.9.0 hands that state (``UpdateState``) through the graphs of recomputed layers. Where all layers of a
     micro-batch are such, it does not see any more that nothing writes a parameter (measured)."""
 
-    asked: Asked
-    nodes: Nodes
-
     def tie(self) -> None:
-        run, nodes = self.asked.run, self.nodes
+        run, nodes = self.run, self.nodes
         for batch, saved in run.saved_of.items():
             kernels = self._of_layers(batch)
             state = self._last(kernels) if kernels and all(map(self._is_whole, kernels)) else NO_NODE
@@ -200,18 +192,18 @@ class ReturnedByLayers:
                 nodes.inputs[value] = [nodes.tied(nodes.inputs[value][0], state), *nodes.inputs[value][1:]]
 
     def _of_layers(self, batch: int) -> list[int]:
-        baseline, run = self.asked.prepared.baseline, self.asked.run
+        baseline, run = self.baseline, self.run
         backward, passing = baseline.kernels.backward, baseline.kernels.passing
         passes = set(baseline.batches[batch])
         return [kernel for kernel in range(run.count) if not backward[kernel] and int(passing[kernel]) in passes]
 
     def _is_whole(self, kernel: int) -> bool:
         cell = int(self.asked.root[kernel])
-        return cell != NO_CELL and self.asked.plan.marks.actions.cells[cell] == ""
+        return cell != NO_CELL and self.marks.actions.cells[cell] == ""
 
     def _last(self, kernels: list[int]) -> int:
         """The state behind all reads of parameters."""
-        run = self.asked.run
+        run = self.run
         inputs = (given for kernel in kernels for given in run.graph.inputs[run.node_of[kernel]])
         loads = (given for given in inputs if given != NO_NODE and run.graph.primitive[given] == LOAD)
         state = next((run.graph.inputs[load][1] for load in loads if len(run.graph.inputs[load]) > 1), NO_NODE)

@@ -13,25 +13,22 @@ from functools import cached_property
 from swapconf.trace.launch_graph import ITEM, NO_NODE
 from swapconf.whatif.graph.again import RecomputedNodes
 from swapconf.whatif.graph.alternation import Alternation
-from swapconf.whatif.graph.asked import Asked
 from swapconf.whatif.graph.calls import is_of_baseline, is_parameter, place_of
 from swapconf.whatif.graph.captured import Captures
+from swapconf.whatif.graph.change import GraphChange
 from swapconf.whatif.graph.inside import ends_in_loss
 from swapconf.whatif.graph.late import Late
-from swapconf.whatif.graph.nodes import Nodes
 
 
 @dataclass
-class Saved:
+class Saved(GraphChange):
     """``again``: all that runs again has been added."""
 
-    asked: Asked
-    nodes: Nodes
     again: RecomputedNodes
 
     def tie(self) -> None:
         """Let each tuple hold what the backward pass reads now."""
-        ties, run = self.again.ties, self.asked.run
+        ties, run = self.again.ties, self.run
         moved = {self.nodes.inputs[node][0]: node for node in self.again.moves.out.values()}
         tuples = {saved: self._held(saved, moved) for saved in run.forward_tuples}
         orders = Captures(run, self.nodes, self._late, self.again.moves.views.parted).sort(tuples, moved)
@@ -45,13 +42,13 @@ class Saved:
         """In pipelines the tuples of micro-batches that end in a loss, without the last one."""
         if not self.asked.is_pipelined:
             return frozenset()
-        saved_of = self.asked.run.saved_of
+        saved_of = self.run.saved_of
         ends = [batch for batch in sorted(saved_of) if ends_in_loss(self.asked, batch)]
         return frozenset(saved_of[batch] for batch in ends[:-1])
 
     @cached_property
     def _given(self) -> dict[int, tuple[int, ...]]:
-        return self.again.given() if self.asked.run.is_inlined else {}
+        return self.again.given() if self.run.is_inlined else {}
 
     @cached_property
     def _late(self) -> Late:
@@ -64,7 +61,7 @@ class Saved:
     def _held(self, saved: int, moved: Mapping[int, int]) -> list[int]:
         """The entries of a tuple, in no order yet. ``moved``: by value its copy on the host."""
         fresh = [value for value in dict.fromkeys(self.again.ties.fresh[saved]) if value in self._kept]
-        held = self.asked.run.entries[saved]
+        held = self.run.entries[saved]
         gone = self._makers(value for value in held if value in self._tied and value not in self._kept)
         gone -= self._makers(value for value in held if value in self._kept)
         new = held[:1]
@@ -88,7 +85,7 @@ class Saved:
     @cached_property
     def _parameters(self) -> Mapping[int, Sequence[int]]:
         """By tuple those that recomputed cells are given, and the state in which these are called."""
-        by_tuple, ties, run = defaultdict[int, list[int]](list), self.again.ties, self.asked.run
+        by_tuple, ties, run = defaultdict[int, list[int]](list), self.again.ties, self.run
         given = dict.fromkeys(value for group in dict.fromkeys(self._given.values()) for value in group)
         for tie in (*filter(ties.is_parameter, given), *sorted(ties.called)):
             saved = run.saved_behind.get(self.nodes.inputs[tie][1])
@@ -99,13 +96,12 @@ class Saved:
     def _shown(self, saved: int, entry: int) -> int:
         """What a tuple holds for an entry."""
         if is_of_baseline(entry):
-            return self.asked.run.graph.inputs[saved][place_of(entry)]
+            return self.run.graph.inputs[saved][place_of(entry)]
         return NO_NODE if is_parameter(self.nodes, entry) else entry
 
     def _makers(self, values: Iterable[int]) -> set[int]:
         """Of what is taken out of several outputs: a gradient is handed all of them, whichever it reads."""
-        nodes = self.nodes
-        return {nodes.inputs[value][0] for value in values if value >= 0 and nodes.primitive[value] == ITEM}
+        return {self.nodes.inputs[value][0] for value in values if value >= 0 and self.nodes.primitive[value] == ITEM}
 
     def _count_again(self, orders: Mapping[int, Sequence[int]]) -> None:
         """What is taken out of a tuple is told by its place there."""
@@ -113,13 +109,13 @@ class Saved:
         for node in range(self.nodes.count):
             saved = self.nodes.inputs[node][0] if self.nodes.primitive[node] == ITEM else NO_NODE
             if saved in places:
-                entry = self.asked.run.entries[saved][int(self.asked.run.graph.item[node])]
+                entry = self.run.entries[saved][int(self.run.graph.item[node])]
                 self.nodes.item[node] = places[saved].get(entry, 0)
 
     @cached_property
     def _live(self) -> frozenset[int]:
         """What the end leads to, other than through saved values."""
-        nodes, live, forward = self.nodes, set[int](), self.asked.run.forward_tuples
+        nodes, live, forward = self.nodes, set[int](), self.run.forward_tuples
         stack = [nodes.end]
         while stack:
             node = stack.pop()

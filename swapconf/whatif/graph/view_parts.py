@@ -17,8 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from swapconf.whatif.graph.asked import Asked
-from swapconf.whatif.graph.nodes import Nodes
+from swapconf.whatif.graph.change import GraphChange
 
 
 class _Flags(NamedTuple):
@@ -27,14 +26,12 @@ class _Flags(NamedTuple):
 
 
 @dataclass
-class ViewParts:
+class ViewParts(GraphChange):
     """``of_window``: by row of the windows the view that is copied, ``of_product``: by view of the baseline and kernel
     of a product the one that this reads. ``parted``: by such a view that of the baseline, ``readers``: what reads it.
     ``of_twin``: by kernel that makes a view again, but for what a strategy excludes, what is read instead.
     """
 
-    asked: Asked
-    nodes: Nodes
     of_window: dict[int, int] = field(default_factory=dict)
     of_product: dict[tuple[int, int], int] = field(default_factory=dict)
     parted: dict[int, int] = field(default_factory=dict)
@@ -51,12 +48,11 @@ class ViewParts:
 
     def part(self) -> None:
         self._part_made_again()
-        run = self.asked.run
         for kernel, flags in self._flagged():
-            view, named = run.node_of[kernel], self._named(kernel, flags)
+            view, named = self.run.node_of[kernel], self._named(kernel, flags)
             for flag in [flag_of_some for flag_of_some in dict.fromkeys(flags.values()) if flag_of_some != named]:
                 products = [product for product, flag_of_product in flags.items() if flag_of_product == flag]
-                readers = [run.node_of[product] for product in products]
+                readers = [self.run.node_of[product] for product in products]
                 second = self._second(view, readers)
                 self.parted[second], self.readers[second] = view, readers
                 if flag.window >= 0:
@@ -65,7 +61,7 @@ class ViewParts:
 
     def _part_made_again(self) -> None:
         """Of a view that the model makes again for several products, and of which the recompute of some is excluded."""
-        run, baseline = self.asked.run, self.asked.prepared.baseline
+        run, baseline = self.run, self.baseline
         cell = baseline.kernels.cell
         for first, further in baseline.further_twins.items():
             kept = {twin: self.asked.restored[twin] for twin in (first, *further) if twin in self.asked.restored}
@@ -77,15 +73,14 @@ class ViewParts:
 
     def _second(self, view: int, readers: Iterable[int]) -> int:
         """One more of a view, which these read instead."""
-        nodes = self.nodes
-        second = nodes.add(nodes.primitive[view], nodes.inputs[view], nodes.name[view])
+        second = self.nodes.add(self.nodes.primitive[view], self.nodes.inputs[view], self.nodes.name[view])
         for reader in readers:
-            nodes.read_instead(reader, {view: second})
+            self.nodes.read_instead(reader, {view: second})
         return second
 
     def _flagged(self) -> Iterator[tuple[int, dict[int, _Flags]]]:
         """Views with the flags of the products that read them, where these differ."""
-        asked, program, run = self.asked, self.asked.plan.program, self.asked.run
+        asked, program, run = self.asked, self.asked.plan.program, self.run
         baseline, excluded = asked.prepared.baseline, asked.plan.marks.actions.excluded
         read = (program.reader >= 0) & (program.reader < run.count) & (program.face >= 0) & ~program.again
         read &= baseline.views[program.face] & baseline.kernels.backward[program.reader]
@@ -102,7 +97,7 @@ class ViewParts:
 
     def _named(self, view: int, flags: dict[int, _Flags]) -> _Flags:
         """Those of the product that the view is named after."""
-        cell = self.asked.prepared.baseline.kernels.cell
+        cell = self.baseline.kernels.cell
         return next(
             (flag for product, flag in flags.items() if cell[product] == cell[view]), next(iter(flags.values()))
         )
