@@ -122,32 +122,25 @@ def prediction(prepared: PlacedBaseline, launched: LaunchPlan) -> Prediction:
         underflows=windows.underflows,
         stranded=np.zeros(len(windows.row), dtype=np.bool_),
     )
-    alone = np.flatnonzero(windows.apart)
-    later, row, weights = windows.later, windows.row[windows.later.window], launched.weights
-    device = _with_copies(
+    back, alone = ~windows.unread, windows.apart
+    later, weights = windows.later, launched.weights
+    device = _timeline(
         blocks,
-        program,
-        start,
-        end,
-        moves,
-        windows,
+        _Blocks(row=np.arange(count), start=start[:count], end=end[:count]),
+        _Blocks(row=program.origin, start=start[count:], end=end[count:], category=Category.RECOMPUTED),
+        _Blocks(row=windows.row[back], start=moves.returned[back], end=moves.end[back], category=Category.SWAP),
         _Blocks(
-            block=np.concatenate([row, windows.row[alone], weights.row]),
-            start=np.concatenate(
-                [
-                    born_at(baseline, later.returned),
-                    born_at(baseline, windows.face[alone] * TICKS) + 1,
-                    born_at(baseline, weights.born),
-                ]
-            ),
-            end=np.concatenate(
-                [
-                    _freed(baseline, later.until, row, old),
-                    _freed(baseline, windows.released[alone], windows.row[alone], old),
-                    freed_after(baseline, weights.until),
-                ]
-            ),
+            row=windows.row[later.window],
+            start=born_at(baseline, later.returned),
+            end=_freed(baseline, later.until, windows.row[later.window], old),
+            category=Category.SWAP,
         ),
+        _Blocks(
+            row=windows.row[alone],
+            start=born_at(baseline, windows.face[alone] * TICKS) + 1,
+            end=_freed(baseline, windows.released[alone], windows.row[alone], old),
+        ),
+        _Blocks(row=weights.row, start=born_at(baseline, weights.born), end=freed_after(baseline, weights.until)),
     )
     again = int((~baseline.views[program.copies[: len(program.copies) - program.parted]]).sum())
     return Prediction(
@@ -162,36 +155,34 @@ def _freed(baseline: Baseline, position: Ints, row: Ints, old: Ints) -> Ints:
 
 @dataclass(frozen=True, kw_only=True)
 class _Blocks:
-    """More blocks, each like a row of the baseline but for its life."""
+    """Blocks, each like a row of the baseline but for its life. ``category``: None for that of the row."""
 
-    block: Ints
+    row: Ints
     start: Ints
     end: Ints
+    category: Category | None = None
 
 
-def _with_copies(
-    blocks: Lifetimes, program: StrategyProgram, start: Ints, end: Ints, moves: Moves, windows: Windows, more: _Blocks
-) -> Lifetimes:
-    """All blocks, those that ran again and those that came back included, in order of birth."""
-    back = ~moves.unread
-    origin = np.concatenate([np.arange(len(blocks)), program.origin, windows.row[back], more.block])
-    category = blocks.category[origin]
-    again = slice(len(blocks), len(blocks) + len(program.origin))
-    category[again] = CATEGORIES.index(Category.RECOMPUTED)
-    category[again.stop : again.stop + int(back.sum()) + len(windows.later.window)] = CATEGORIES.index(Category.SWAP)
-    is_persistent = blocks.is_persistent[origin]
-    is_persistent[len(blocks) :] = False  # copies of weights are not
-    start = np.concatenate([start, moves.returned[back], more.start])
-    end = np.concatenate([end, moves.end[back], more.end])
+def _timeline(blocks: Lifetimes, own: _Blocks, *more: _Blocks) -> Lifetimes:
+    """All blocks in order of birth. ``own``: those of the baseline; what is ``more`` is not persistent, as copies of
+    weights."""
+    parts = (own, *more)
+    start = np.concatenate([part.start for part in parts])
     order = np.argsort(start, kind="stable")
+    row = np.concatenate([part.row for part in parts])[order]
+    category = blocks.category[row]
+    place = np.repeat(np.arange(len(parts)), [len(part.row) for part in parts])[order]
+    for index, part in enumerate(parts):
+        if part.category is not None:
+            category[place == index] = CATEGORIES.index(part.category)
     return Lifetimes(
         start=start[order],
-        end=np.minimum(end[order], NEVER),
-        size_bytes=blocks.size_bytes[origin][order],
-        is_persistent=is_persistent[order],
-        category=category[order],
-        layer=blocks.layer[origin][order],
-        name=blocks.name[origin][order],
+        end=np.minimum(np.concatenate([part.end for part in parts])[order], NEVER),
+        size_bytes=blocks.size_bytes[row],
+        is_persistent=blocks.is_persistent[row] & (place == 0),
+        category=category,
+        layer=blocks.layer[row],
+        name=blocks.name[row],
         names=blocks.names,
     )
 

@@ -21,7 +21,7 @@ _FAR = 4  # nodes between a parameter and what is made of it
 
 
 class LoadStates(GraphChange):
-    """Whom `reading` names is known of the run without a strategy; `state` and `set` are of the nodes as they change."""
+    """`reading` is of the run without a strategy, `state` and `set` of the nodes as they change."""
 
     @cached_property
     def reading(self) -> Mapping[int, tuple[int, int]]:
