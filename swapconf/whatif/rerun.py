@@ -140,14 +140,7 @@ def _runs_again(prepared: PlacedBaseline, strategy: Strategy, owns: Sequence[Own
     flagged[adds] = True
     outputs = [*outputs, *(block for add in adds for block in baseline.made[add] if block != baseline.made[add][SUM])]
     kept = [*kept, *np.flatnonzero(staying).tolist()]
-    reads = baseline.reads
-    owned = (sites.of_read >= 0) & (sites.of_node[reads.face] >= 0)
-    owned |= (sites.of_read >= 0) & (sites.of_read != sites.of_moved[reads.face])
-    flagged_read = np.where(
-        owned, actions.again[sites.of_read], flagged[reads.face] & baseline.kernels.backward[reads.kernel]
-    ) & (reads.face >= 0)
-    flagged_read[np.isin(reads.face, kept)] = False  # also a view: what it shows stays with it
-    flagged_read[np.isin(reads.via, list(back)) | np.isin(reads.kernel, list(back))] = False
+    flagged_read = _flagged_reads(baseline, sites, actions, flagged, kept, list(back))
     flagged[stand_ins(baseline, sites, flagged_read)] = True
     flagged &= ~prepared.is_once
     sums = _kept_sums(baseline, sites, actions, flagged)
@@ -180,14 +173,6 @@ def _runs_again(prepared: PlacedBaseline, strategy: Strategy, owns: Sequence[Own
     program = replace(program, site=gathered_once(baseline, sites, actions, program))
     whole = {layer for layer, roots in actions.roots.items() if "" in roots}
     celled = _celled_layers(actions, strategy)
-    below = baseline.below
-    # what a Split makes does not move, but a view of it that is an operator does: measured, and so in every catalog
-    splits = baseline.splits | (baseline.views & (sites.of_node < 0) & (below >= 0) & baseline.splits[below])
-    staying_uses = (program.face >= 0) & (splits | on_device(baseline, sites, actions))[program.face]
-    norms = actions.excluded[sites.of_node] & baseline.norms  # nor does the sum that is fused with a norm left out
-    staying_uses |= (program.face >= 0) & norms[program.face] & np.isin(program.block, baseline.sums)
-    sent = staying & (baseline.kernels.stream != 0) & (sites.of_node < 0)  # by the cell, which swaps nothing
-    staying_uses |= (program.face >= 0) & sent[program.face]
     late = (program.again | baseline.kernels.backward[program.reader]) & (program.face >= 0)
     unread = copied_unread(baseline, sites, actions, np.unique(program.face[late]), flagged)
     given = given_to_unsaved(baseline, sites, reshapes_asked_for(strategy), actions.again, flagged)
@@ -207,10 +192,38 @@ def _runs_again(prepared: PlacedBaseline, strategy: Strategy, owns: Sequence[Own
             kept=np.isin(np.arange(len(flagged)), kept),
             strategy=strategy,
         ),
-        staying=staying_uses | unseen(baseline, program, whole, celled),
+        staying=_stays(baseline, sites, actions, program, staying) | unseen(baseline, program, whole, celled),
         unread=np.where(given, sites.of_node, unread),
         upfront=upfront(baseline, whole),
     )
+
+
+def _flagged_reads(
+    baseline: Baseline, sites: Sites, actions: SiteActions, flagged: Flags, kept: Sequence[int], back: Sequence[int]
+) -> Flags:
+    """[reads] by gradients of what is to run again. ``flagged``: [kernels]; ``kept``: nodes that do not, ``back``:
+    kernels of the backward pass that are not launched."""
+    reads = baseline.reads
+    owned = (sites.of_read >= 0) & (sites.of_node[reads.face] >= 0)
+    owned |= (sites.of_read >= 0) & (sites.of_read != sites.of_moved[reads.face])
+    flagged_read = np.where(
+        owned, actions.again[sites.of_read], flagged[reads.face] & baseline.kernels.backward[reads.kernel]
+    ) & (reads.face >= 0)
+    flagged_read[np.isin(reads.face, kept)] = False  # also a view: what it shows stays with it
+    flagged_read[np.isin(reads.via, back) | np.isin(reads.kernel, back)] = False
+    return np.asarray(flagged_read)
+
+
+def _stays(baseline: Baseline, sites: Sites, actions: SiteActions, program: StrategyProgram, staying: Flags) -> Flags:
+    """[uses] of what stays on the device whatever is swapped. ``staying``: see `Marks`."""
+    below = baseline.below
+    # what a Split makes does not move, but a view of it that is an operator does: measured, and so in every catalog
+    splits = baseline.splits | (baseline.views & (sites.of_node < 0) & (below >= 0) & baseline.splits[below])
+    sent = staying & (baseline.kernels.stream != 0) & (sites.of_node < 0)  # by the cell, which swaps nothing
+    stays = (splits | sent | on_device(baseline, sites, actions))[program.face]
+    norms = actions.excluded[sites.of_node] & baseline.norms  # nor does the sum that is fused with a norm left out
+    stays |= norms[program.face] & np.isin(program.block, baseline.sums)
+    return np.asarray((program.face >= 0) & stays)
 
 
 def _of_all_layers(prepared: PlacedBaseline, strategy: Strategy) -> dict[int, dict[int, dict[str, bool]]]:
