@@ -20,7 +20,7 @@ class Nodes:
         self.fused = list(graph.fused)
         self.cluster = list(graph.cluster or [NO_NODE] * len(graph))  # see `LaunchGraph`
         self.given = list(graph.given or [()] * len(graph))
-        self._end = graph.end
+        self.end = graph.end
         self.count = len(graph)  # of the baseline
 
     def __len__(self) -> int:
@@ -30,10 +30,6 @@ class Nodes:
     def is_fused(self) -> bool:
         """Whether some are operators of fused kernels."""
         return any(cluster != NO_NODE for cluster in self.cluster)
-
-    @property
-    def end(self) -> int:
-        return self._end
 
     def add(
         self, primitive: str, inputs: Sequence[int], name: str = "", item: int = NO_NODE, fused: str | None = None
@@ -105,5 +101,5 @@ class Nodes:
             fused=tuple(self.fused),
             cluster=tuple(self.cluster),
             given=tuple(self.given),
-            end=self._end,
+            end=self.end,
         )
