@@ -131,8 +131,7 @@ def _cells(network: Network, trace: Trace) -> str:
 
 
 def _shapes(config: Config, trace: Trace) -> str:
-    settings = config.model.settings
-    hidden = settings.get("hidden_size")
+    hidden = config.model.settings.get("hidden_size")
     sizes = {
         task.input_tensors[1].shape
         for task in _in_layers(trace)

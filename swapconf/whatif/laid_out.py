@@ -68,8 +68,7 @@ class LaidOut:
     def below(self) -> Ints:
         """[kernels] what a view shows: the face that it reads; -1 for what is no view."""
         shown = np.full(len(self.kernels), -1, dtype=np.int64)
-        is_view = self.views
-        rows = np.flatnonzero(is_view[self.reads.kernel])
+        rows = np.flatnonzero(self.views[self.reads.kernel])
         shown[self.reads.kernel[rows]] = self.reads.face[rows]
         return shown
 

@@ -59,8 +59,7 @@ def _untied(baseline: Baseline, program: StrategyProgram, windows: Windows) -> F
     """[windows] the prefetch reaches back before the start of the step, where copies count."""
     kernels = np.sort(np.concatenate([program.where, program.inserted]))
     copies = np.sort(np.concatenate([windows.copied, windows.returned[~windows.unread]]))
-    starts = baseline.step_starts
-    begin = starts[np.searchsorted(starts, windows.face, side="right") - 1] * TICKS
+    begin = baseline.step_starts[np.searchsorted(baseline.step_starts, windows.face, side="right") - 1] * TICKS
     counted = sum(
         np.searchsorted(events, windows.used) - np.searchsorted(events, begin) for events in (kernels, copies)
     )

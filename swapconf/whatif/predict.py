@@ -229,8 +229,7 @@ def underflows(
     """
     kernels = np.sort(np.concatenate([program.where, program.inserted, program.where[windows.face[more]]]))
     copies = np.sort(np.concatenate([windows.copied, windows.returned[~windows.unread]]))
-    starts = baseline.step_starts
-    begin = starts[np.searchsorted(starts, windows.face, side="right") - 1] * TICKS
+    begin = baseline.step_starts[np.searchsorted(baseline.step_starts, windows.face, side="right") - 1] * TICKS
     plain = np.searchsorted(kernels, windows.used) - np.searchsorted(kernels, begin)
     counted = plain + np.searchsorted(copies, windows.used) - np.searchsorted(copies, begin)
     between = (windows.prefetch < counted + margin) & (windows.prefetch >= plain - margin)

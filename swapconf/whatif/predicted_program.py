@@ -200,12 +200,11 @@ def _readers(step: Step, schedule: LaunchPlan, launches: _Launches) -> _Pairs:
 
 def _copies(schedule: LaunchPlan, launches: _Launches) -> _Pairs:
     """Copies back wait for copies to the host, and readers for copies back."""
-    windows = schedule.windows
     returning = np.flatnonzero(launches.back_at >= 0)
     out, back = launches.out_at[returning], launches.back_at[returning]
     number = np.arange(len(launches.part))
     latest = np.maximum.accumulate(np.where(launches.part == _OUT, number, -1))[back]
-    reader = _launched_at(launches, windows.used[returning])
+    reader = _launched_at(launches, schedule.windows.used[returning])
     return np.concatenate([back, back, reader]), np.concatenate([out, latest, back])
 
 

@@ -294,7 +294,6 @@ def with_prefetch(config: Config, prefetch: int) -> Config:
 
 
 def _check(prepared: PlacedBaseline, network: Network, study: Study) -> None:
-    file = study.config.file
     rows, is_extra = prepared.baseline.kernels.layer, prepared.baseline.layers.is_extra
     indices = {layer.index for layer in network.layers}
     seen = {row for row in np.unique(rows[rows >= 0]).tolist() if not is_extra[row]}
@@ -311,7 +310,7 @@ def _check(prepared: PlacedBaseline, network: Network, study: Study) -> None:
                 "trace of this config: {command}",
                 first=min(seen),
                 last=max(seen),
-                file=file,
+                file=study.config.file,
                 layers=network.num_layers,
                 command=making(study),
             )

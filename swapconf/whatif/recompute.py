@@ -317,12 +317,11 @@ def _resolved(baseline: Baseline, face: Ints, flagged: Flags) -> Ints:
 
 def _shown(baseline: Baseline, again: Flags, face: Ints) -> Ints:
     """What is seen through a view that runs again: the view shows the copy of what it reads, where that has moved."""
-    below = baseline.below
     while True:
-        deeper = (face >= 0) & again[face] & (below[face] >= 0)
+        deeper = (face >= 0) & again[face] & (baseline.below[face] >= 0)
         if not deeper.any():
             return face
-        face = np.where(deeper, below[face], face)
+        face = np.where(deeper, baseline.below[face], face)
 
 
 def _ints(values: Iterable[int]) -> Ints:

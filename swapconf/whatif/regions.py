@@ -115,7 +115,6 @@ def _ranked(baseline: Baseline, part: RegionPart, redirected: Flags, kept: Flags
 
 def _region(baseline: Baseline, part: RegionPart, redirected: Flags, kept: Flags) -> tuple[Region, Flags]:
     """Also which items are launched right behind the kernel that makes the gradient."""
-    kernels = baseline.kernels
     copies, launched = part.copies.tolist(), part.kernels.tolist()
     items = _Items(baseline, part, redirected, kept)
     needs = [items.needed_again(node, first) for node, first in zip(copies, part.first.tolist(), strict=True)]
@@ -124,7 +123,7 @@ def _region(baseline: Baseline, part: RegionPart, redirected: Flags, kept: Flags
     if (baseline.upfront >= 0).any():
         first[: len(copies)] = [not given for given in needs[: len(copies)]]
         first[: len(copies)] &= baseline.twin[part.copies] < 0
-    talks = kernels.stream[[*copies, *launched]] != 0
+    talks = baseline.kernels.stream[[*copies, *launched]] != 0
     outputs = items.outputs
     needs, shown = [*needs, *outputs.needs], len(outputs.needs)
     return Region(

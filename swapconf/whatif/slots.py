@@ -43,8 +43,7 @@ def born_at(baseline: Baseline, position: Ints) -> Ints:
 def freed_after(baseline: Baseline, position: Ints) -> Ints:
     """When a block is released whose last use stands at a position."""
     kernel, part = np.divmod(position, TICKS)
-    before = baseline.kernels.before
-    window = (before[np.minimum(kernel + 1, len(before) - 1)] - 1) * TICKS
+    window = (baseline.kernels.before[np.minimum(kernel + 1, len(baseline.kernels.before) - 1)] - 1) * TICKS
     return np.asarray(window + np.where(part == 0, 1, part + 1))
 
 

@@ -29,11 +29,10 @@ from swapconf.whatif.slots import COPY_OUT, HEAD, TURN
 
 def unscaled_early(baseline: Baseline, program: StrategyProgram) -> StrategyProgram:
     """The same program, where the last norm to be read does not run again."""
-    primitive = baseline.kernels.primitives
     places: dict[int, int] = {}
     for inverse, scale in _scales(baseline):
         low, high = _step(baseline, inverse)
-        gradients = np.flatnonzero(primitive[low:high] == "RmsNormGrad") + low
+        gradients = np.flatnonzero(baseline.kernels.primitives[low:high] == "RmsNormGrad") + low
         if not len(gradients):
             continue
         late = int(_read(baseline, program, gradients).max())

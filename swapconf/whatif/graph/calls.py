@@ -208,9 +208,8 @@ class Search:
 
     def _is_weight(self, given: int) -> bool:
         """A parameter that the call is handed, a view of it, or what comes back of it."""
-        nodes = self._nodes
-        while given != NO_NODE and nodes.primitive[given] in {MOVE, *VIEWS}:
-            given = nodes.inputs[given][0]
+        while given != NO_NODE and self._nodes.primitive[given] in {MOVE, *VIEWS}:
+            given = self._nodes.inputs[given][0]
         return given != NO_NODE and self._is_captured(given) and self._of_parameter(self._value(given))
 
     def _ends_of(self, group: set[int]) -> set[int]:

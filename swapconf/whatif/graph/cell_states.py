@@ -100,8 +100,7 @@ class CellStates(GraphChange):
         return loads_of
 
     def _items(self, node: int) -> tuple[int, ...]:
-        graph = self.run.graph
-        return graph.inputs[node] if node != NO_NODE and graph.primitive[node] == TUPLE else ()
+        return self.run.graph.inputs[node] if node != NO_NODE and self.run.graph.primitive[node] == TUPLE else ()
 
     def _copies(self, node: int) -> bool:
         return self.nodes.primitive[node] == COPY
@@ -170,9 +169,8 @@ class CellStates(GraphChange):
         )
 
     def _loads(self, kernel: int) -> bool:
-        graph = self.run.graph
-        inputs = graph.inputs[self.run.node_of[kernel]]
-        return any(given != NO_NODE and graph.primitive[given] == LOAD for given in inputs)
+        inputs = self.run.graph.inputs[self.run.node_of[kernel]]
+        return any(given != NO_NODE and self.run.graph.primitive[given] == LOAD for given in inputs)
 
     @cached_property
     def _effects(self) -> frozenset[int]:

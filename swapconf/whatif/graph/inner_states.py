@@ -189,9 +189,8 @@ class InnerStates(GraphChange):
 
     def _state(self, state: int, kernel: int, barrier: int, part: Part) -> int:
         """A state of the forward pass in a part: behind the last tuple that an attention has handed out there."""
-        graph = self.run.graph
         while state != NO_NODE and self._is_here(state, part):
-            first, given = graph.inputs[state][:2]
+            first, given = self.run.graph.inputs[state][:2]
             values = (value for value in self._packed(given) if value != NO_NODE and not is_loaded(self.asked, value))
             handed = [value for value in values if is_in(self.asked, value, part, of_again=True)]
             if handed:
@@ -297,8 +296,7 @@ class InnerStates(GraphChange):
 
     def _packed(self, node: int) -> Sequence[int]:
         """What is in the tuple that a state is behind; a state may be behind a kernel that writes, instead."""
-        graph = self.run.graph
-        return graph.inputs[node] if node != NO_NODE and graph.primitive[node] == TUPLE else ()
+        return self.run.graph.inputs[node] if node != NO_NODE and self.run.graph.primitive[node] == TUPLE else ()
 
 
 def _is_behind(home: str) -> bool:

@@ -79,9 +79,8 @@ class Late(GraphChange):
         return frozenset().union(*self.alone.values())
 
     def _shown(self, value: int) -> int:
-        graph = self.run.graph
-        while value != NO_NODE and graph.primitive[value] in VIEWS:
-            value = graph.inputs[value][0]
+        while value != NO_NODE and self.run.graph.primitive[value] in VIEWS:
+            value = self.run.graph.inputs[value][0]
         return value
 
     def _inside(self, maker: int, kernel: int, layer: int) -> Turn:

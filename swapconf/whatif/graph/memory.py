@@ -174,11 +174,10 @@ class _HeldBlocks:
         return np.append(self._baseline.kernels.stream, 0)[kernels]
 
     def _until(self, born: Ints, reader: Ints) -> Ints:
-        stream = self._stream
         waits, awaited = self._sends()
         position, maker = np.concatenate([reader, waits]), np.concatenate([born, awaited])
-        reads = np.concatenate([stream[reader], np.zeros(len(waits), dtype=np.int64)])
-        until = released(position, reads, maker, stream[maker], np.arange(len(self.order)))
+        reads = np.concatenate([self._stream[reader], np.zeros(len(waits), dtype=np.int64)])
+        until = released(position, reads, maker, self._stream[maker], np.arange(len(self.order)))
         return np.asarray(until[: len(reader)])
 
     def _sends(self) -> tuple[Ints, Ints]:

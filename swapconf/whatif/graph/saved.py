@@ -42,9 +42,8 @@ class Saved(GraphChange):
         """In pipelines the tuples of micro-batches that end in a loss, without the last one."""
         if not self.asked.is_pipelined:
             return frozenset()
-        saved_of = self.run.saved_of
-        ends = [batch for batch in sorted(saved_of) if ends_in_loss(self.asked, batch)]
-        return frozenset(saved_of[batch] for batch in ends[:-1])
+        ends = [batch for batch in sorted(self.run.saved_of) if ends_in_loss(self.asked, batch)]
+        return frozenset(self.run.saved_of[batch] for batch in ends[:-1])
 
     @cached_property
     def _given(self) -> dict[int, tuple[int, ...]]:
