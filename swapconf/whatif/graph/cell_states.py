@@ -143,10 +143,22 @@ class CellStates(GraphChange):
                 if (
                     (is_layer and (self.states.returns_last_state or self._is_followed(number)))
                     or (is_attention and self.states.returns_last_state)
-                    or self.baseline.layer_of(number) in self.asked.in_front_of_writing
+                    or self.baseline.layer_of(number) in self._in_front_of_writing
                     or any(kernel > last and self.states.batch(kernel) == batch for kernel in self._effects)
                 ):
                     yield _Called(last, number)
+
+    @cached_property
+    def _in_front_of_writing(self) -> frozenset[str]:
+        """Layers with one behind them that writes, on whatever stage: stages are parted later."""
+        operators = self.marks.strategy.operators
+        names = list(operators)
+        writing = (
+            turn
+            for turn, name in enumerate(names)
+            if any(operator.executed and operator.type.startswith(ASSIGNS) for operator in operators[name].values())
+        )
+        return frozenset(names[: max(writing, default=0)])
 
     def _is_awaited(self, part: Part) -> bool:
         """There is a state behind the call of a cell, as it returns a tuple. An attention with norms of query and key

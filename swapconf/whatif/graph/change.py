@@ -25,8 +25,8 @@ class GraphChange:
 
     @cached_property
     def baseline(self) -> Baseline:
-        return self.asked.prepared.baseline
+        return self.asked.baseline
 
     @cached_property
     def marks(self) -> Marks:
-        return self.asked.plan.marks
+        return self.asked.marks

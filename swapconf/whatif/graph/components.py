@@ -89,7 +89,7 @@ class Components:
         self, part: Part, members: Set[int], gradients: Sequence[tuple[int, int]]
     ) -> Iterator[tuple[int, ...]]:
         """Sums are read for their shapes: what MindSpore finds out to be for nothing only later."""
-        baseline, run = self.asked.prepared.baseline, self.asked.run
+        baseline, run = self.asked.baseline, self.asked.run
         for member in members:
             if baseline.kernels.primitive[member] not in _ADDS or self._is_output(member, part):
                 continue
@@ -100,8 +100,8 @@ class Components:
 
     def _is_output(self, member: int, part: Part) -> bool:
         """Layers with experts hand on their output in a state."""
-        is_whole = self.asked.is_whole(part) and bool(self.asked.prepared.baseline.with_experts[member])
-        return bool(self.asked.plan.marks.kept[member]) and not is_whole
+        is_whole = self.asked.is_whole(part) and bool(self.asked.baseline.with_experts[member])
+        return bool(self.asked.marks.kept[member]) and not is_whole
 
     def _above(self, member: int) -> set[int]:
         above, stack = set[int](), [member]
@@ -114,7 +114,7 @@ class Components:
     @cached_property
     def _sources(self) -> dict[int, list[int]]:
         sources: defaultdict[int, list[int]] = defaultdict(list)
-        for reader, face in zip(*(column.tolist() for column in self.asked.prepared.baseline.edges), strict=True):
+        for reader, face in zip(*(column.tolist() for column in self.asked.baseline.edges), strict=True):
             sources[reader].append(face)
         return sources
 
@@ -124,7 +124,7 @@ class Components:
     def _sums_up(self, node: int) -> bool:
         """The gradient of a sum over a dimension, of what is summed the shape."""
         run = self.asked.run
-        return self.asked.prepared.baseline.kernels.primitive[run.forward_of[run.kernel_of[node]]] == _SUM
+        return self.asked.baseline.kernels.primitive[run.forward_of[run.kernel_of[node]]] == _SUM
 
     def _given_to(self, node: int) -> tuple[int, ...]:
         return tuple(given_to(self.asked.run, node))
@@ -133,7 +133,7 @@ class Components:
     def _turns(self) -> dict[int, int]:
         """The gradients that wait for that of the loss and lead on to that of the first node in the layers, by the
         turn in which MindSpore comes to them, from there; to those of weights it comes later."""
-        run, waits = self.asked.run, self.asked.prepared.baseline.waits
+        run, waits = self.asked.run, self.asked.baseline.waits
         gradients = [
             (node, kernel) for of_pass in self.gradients_of.values() for kernel, node in of_pass if waits[kernel]
         ]
@@ -151,9 +151,9 @@ class Components:
 
     def _connected(self, part: Part) -> dict[int, int]:
         """By kernel the first of its component."""
-        reader, face = self.asked.prepared.baseline.edges
-        inside = self._marked & (self.asked.prepared.baseline.kernels.passing == part.passing)
-        inside &= self.asked.plan.marks.covered.under[part.cell]
+        reader, face = self.asked.baseline.edges
+        inside = self._marked & (self.asked.baseline.kernels.passing == part.passing)
+        inside &= self.asked.marks.covered.under[part.cell]
         first_of = {kernel: kernel for kernel in np.flatnonzero(inside).tolist()}
 
         def first(kernel: int) -> int:
@@ -174,12 +174,12 @@ class Components:
         prepared = self.asked.prepared
         return frozenset(
             (own.kernel, reader)
-            for own in shared_casts(prepared.baseline, prepared.sites, self.asked.plan.marks.strategy)
+            for own in shared_casts(prepared.baseline, prepared.sites, self.asked.marks.strategy)
             for reader in prepared.baseline.followers(own.kernel)
             if prepared.baseline.kernels.cell[reader] == own.cells[-1]
         )
 
     @cached_property
     def _marked(self) -> Flags:
-        marks, sites = self.asked.plan.marks, self.asked.prepared.sites
+        marks, sites = self.asked.marks, self.asked.prepared.sites
         return ~marks.staying & ((sites.of_node < 0) | marks.actions.again[sites.of_node])

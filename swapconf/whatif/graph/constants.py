@@ -116,13 +116,13 @@ def rows_of_literals(asked: Asked, moves: MoveTos, again: Iterable[int]) -> list
     of random strategies: copies to about three literals, a few less under the parallel optimizer; of what runs again to
     about 15 %). No pass decides this: value nodes that the runtime puts on the device, counted.
     """
-    blocks = asked.prepared.baseline.blocks
+    blocks = asked.baseline.blocks
     alike = np.flatnonzero((blocks.category == _CONSTANT) & (blocks.size_bytes == ALIGNMENT))
     return [int(row) for row in alike[:1]] * (_of_copies(asked, moves) + _of_again(asked, again))
 
 
 def _of_copies(asked: Asked, moves: MoveTos) -> int:
-    baseline, face = asked.prepared.baseline, asked.windows.face
+    baseline, face = asked.baseline, asked.windows.face
     windows = list(moves.out)
     if not windows:
         return 0
@@ -137,7 +137,7 @@ def _of_copies(asked: Asked, moves: MoveTos) -> int:
 
 
 def _of_again(asked: Asked, again: Iterable[int]) -> int:
-    if not asked.prepared.baseline.is_sent_gradients:
+    if not asked.baseline.is_sent_gradients:
         return 0
     return _of_one_batch(asked, _each(asked, again))
 
@@ -150,7 +150,7 @@ def _each(asked: Asked, kernels: Iterable[int]) -> Iterator[int]:
 
 def _of_one_batch(asked: Asked, kernels: Iterable[int]) -> int:
     """How many there are in the micro-batch that has most, of each layer."""
-    columns, most = asked.prepared.baseline.kernels, Counter[int]()
+    columns, most = asked.baseline.kernels, Counter[int]()
     layer, passing = columns.layer, columns.passing
     for (number, _), count in Counter((int(layer[kernel]), int(passing[kernel])) for kernel in kernels).items():
         most[number] = max(most[number], count)

@@ -182,6 +182,6 @@ def stays(asked: Asked, cast: int, reader: int) -> bool:
     own = asked.casts.get(cast)
     if own is None:
         return False
-    sites, layer = asked.plan.marks.sites, int(asked.prepared.baseline.kernels.layer[cast])
+    sites, layer = asked.marks.sites, int(asked.baseline.kernels.layer[cast])
     site = own.site if asked.user(cast, reader, layer) in own.users else int(sites.of_moved[cast])
-    return not asked.plan.marks.actions.again[site]
+    return not asked.marks.actions.again[site]

@@ -26,10 +26,10 @@ _PRODUCTS = frozenset({"MatMul", "BatchMatMul"})
 
 def doubled(asked: Asked) -> frozenset[int]:
     """Kernels of the forward pass: of two views that have become one."""
-    if not asked.plan.marks.actions.cells:
+    if not asked.marks.actions.cells:
         return frozenset()
-    below, firsts = asked.prepared.baseline.below, set(_first_linears(asked))
-    passing, homes = asked.prepared.baseline.kernels.passing, asked.prepared.sites.homes(asked.prepared.baseline)
+    below, firsts = asked.baseline.below, set(_first_linears(asked))
+    passing, homes = asked.baseline.kernels.passing, asked.prepared.sites.homes(asked.baseline)
     merged = (view for view in asked.prepared.merged_views if view < asked.run.count)
     return frozenset(view for view in merged if (int(passing[view]), homes[int(below[view])]) in firsts)
 
@@ -51,7 +51,7 @@ def second_view(
 
 def _first_linears(asked: Asked) -> Iterator[tuple[int, str]]:
     """(pass, path) of Linears that are the first behind the start or the end of the call of a recomputed cell."""
-    baseline, batch_of = asked.prepared.baseline, asked.run.batch_of_pass
+    baseline, batch_of = asked.baseline, asked.run.batch_of_pass
     kernels, homes, with_morph = baseline.kernels, asked.prepared.sites.homes(baseline), morphs(asked.prepared.network)
     calls, passing = asked.called.tolist(), kernels.passing.tolist()
     here, is_first, alone = dict[int, tuple[int, int]](), dict[int, bool](), dict[int, tuple[int, str]]()
@@ -75,6 +75,6 @@ def _first_linears(asked: Asked) -> Iterator[tuple[int, str]]:
 
 def _casts_alone(asked: Asked, product: int) -> bool:
     """The recompute of the cast of its weight was asked for by itself, so that it reads a copy of that in no state."""
-    baseline = asked.prepared.baseline
+    baseline = asked.baseline
     read = baseline.reads.face[baseline.rows_of(product)].tolist()
     return any(face in baseline.weights and face in asked.again and asked.root[face] == NO_CELL for face in read)

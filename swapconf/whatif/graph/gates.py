@@ -147,8 +147,7 @@ class Gates(GraphChange):
         readers = {
             reader
             for kernel in asked.again
-            if int(asked.root[kernel]) == part.cell
-            and int(asked.prepared.baseline.kernels.passing[kernel]) == part.passing
+            if int(asked.root[kernel]) == part.cell and int(asked.baseline.kernels.passing[kernel]) == part.passing
             for reader in asked.gradients.get(kernel, ())
         }
         return tuple(self._given_to(min(readers))) if readers else ()
@@ -182,7 +181,7 @@ class Gates(GraphChange):
 
     def _chain(self, kernel: int, part: Part) -> int:
         asked = self.asked
-        if kernel in asked.plan.marks.adds or kernel in asked.plan.marks.apart:
+        if kernel in asked.marks.adds or kernel in asked.marks.apart:
             summed = summed_beside(asked.run, asked.gradients.get(kernel, ()))
             return self.nodes.add(TUPLE, summed) if summed else NO_NODE
         ends, cells, stack, seen = list[int](), list[int](), [kernel], set[int]()
@@ -198,7 +197,7 @@ class Gates(GraphChange):
             ends += [] if further else [node]
         if cells:
             last = max(cells)
-            gate = self._cell(Part(int(asked.prepared.baseline.kernels.passing[last]), int(asked.root[last])))
+            gate = self._cell(Part(int(asked.baseline.kernels.passing[last]), int(asked.root[last])))
             if gate != NO_NODE:
                 return gate
         return self._behind_ends(ends, part)
@@ -214,7 +213,7 @@ class Gates(GraphChange):
         asked = self.asked
         last = max(ends)
         readers = self._readers(last, part) or [reader for end in ends for reader in self._readers(end, part)]
-        rows = {row for end in ends for row in asked.prepared.baseline.made.get(end, ())}
+        rows = {row for end in ends for row in asked.baseline.made.get(end, ())}
         gradients = [
             given
             for reader in sorted(set(readers))

@@ -136,7 +136,7 @@ class InnerStates(GraphChange):
         made, asked = self.run.kernel_of.get(source, NO_KERNEL), self.asked
         if part.cell == NO_CELL or made == NO_KERNEL or asked.run.graph.primitive[source] != _SPLIT:
             return False
-        is_called = asked.is_whole(part) or asked.plan.marks.actions.cells[part.cell].endswith(SELF_ATTENTION)
+        is_called = asked.is_whole(part) or asked.marks.actions.cells[part.cell].endswith(SELF_ATTENTION)
         home = self.asked.home(made) if is_called and asked.is_under(part.cell, made) else ""
         return home.endswith(SELF_ATTENTION) and f"{home}.{QUERY_NORM}" not in self._homes
 
@@ -151,7 +151,7 @@ class InnerStates(GraphChange):
         run, asked, baseline = self.run, self.asked, self.baseline
         made = run.kernel_of.get(source, NO_KERNEL)
         # what stays without ``mp_comm_recompute`` waits for nothing
-        if made == NO_KERNEL or asked.plan.marks.staying[made]:
+        if made == NO_KERNEL or asked.marks.staying[made]:
             return False
         while made != NO_KERNEL and baseline.views[made]:
             made = int(baseline.below[made])

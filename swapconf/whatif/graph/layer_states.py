@@ -56,7 +56,7 @@ class LayerStates(GraphChange):
         """By micro-batch the first kernel in a recomputed cell, or that is left out of recompute."""
         asked, kernels = self.asked, self.baseline.kernels
         firsts: dict[int, int] = {}
-        if not (asked.plan.marks.actions.cells or asked.plan.marks.actions.excluded.any()):
+        if not (asked.marks.actions.cells or asked.marks.actions.excluded.any()):
             return firsts
         for kernel, passing in enumerate(kernels.passing[: asked.run.count].tolist()):
             batch = asked.run.batch_of_pass.get(passing)

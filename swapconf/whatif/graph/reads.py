@@ -88,7 +88,7 @@ class BackwardReads:
             for kernel in kernels
             if run.graph.primitive[run.node_of[kernel]] in VIEWS
             and asked.root[kernel] != NO_CELL
-            and not asked.plan.marks.staying[kernel]
+            and not asked.marks.staying[kernel]
             and int(twin[kernel]) not in asked.restored
             and run.is_inlined
         }

@@ -231,7 +231,7 @@ def turn_sums_of_experts(asked: Asked, nodes: Nodes) -> None:
     Experts that are recomputed for themselves are called, and met last; in a layer that predicts further tokens they
     are so anyway, in a single stage not where their network is in a recomputed cell (measured with 2.9.0: Qwen3-MoE,
     DeepSeek-V3, TeleChat3-MoE)."""
-    run, kernels, layers = asked.run, asked.prepared.baseline.kernels, asked.prepared.baseline.layers
+    run, kernels, layers = asked.run, asked.baseline.kernels, asked.baseline.layers
     for node, kernel in run.kernel_of.items():
         layer, cell = int(kernels.layer[kernel]), kernels.cell[kernel]
         if run.graph.primitive[node] != _SUM or layer < 0:
@@ -239,6 +239,6 @@ def turn_sums_of_experts(asked: Asked, nodes: Nodes) -> None:
         if layers.is_extra[layer]:
             is_turned = not asked.is_pipelined and cell.endswith(_NETWORK) and asked.is_recomputed(kernel)
         else:
-            is_turned = f"{cell}{_EXPERTS}" in asked.plan.marks.actions.roots.get(layers.name(layer), ())
+            is_turned = f"{cell}{_EXPERTS}" in asked.marks.actions.roots.get(layers.name(layer), ())
         if is_turned:
             nodes.inputs[node].reverse()

@@ -81,7 +81,7 @@ class ViewParts(GraphChange):
     def _flagged(self) -> Iterator[tuple[int, dict[int, _Flags]]]:
         """Views with the flags of the products that read them, where these differ."""
         asked, program, run = self.asked, self.asked.plan.program, self.run
-        baseline, excluded = asked.prepared.baseline, asked.plan.marks.actions.excluded
+        baseline, excluded = asked.baseline, asked.marks.actions.excluded
         read = (program.reader >= 0) & (program.reader < run.count) & (program.face >= 0) & ~program.again
         read &= baseline.views[program.face] & baseline.kernels.backward[program.reader]
         flags_of: defaultdict[int, dict[int, _Flags]] = defaultdict(dict)
