@@ -65,7 +65,7 @@ def kinds(baseline: Baseline, flags: Mapping[int, Mapping[User, Hashable]]) -> l
     """(kernel, users): for each shared kernel the users that are flagged alike, without those that are flagged as the
     one that the baseline names it after. ``flags``: by kernel and user; what it reads counts, too."""
     whole: dict[int, dict[User, Hashable]] = {}
-    alike_users = []
+    own_kinds = []
     for kernel in sorted(flags):
         faces = (int(baseline.reads.face[row]) for row in baseline.rows_of(kernel))
         read = [whole[face] for face in faces if face in whole]
@@ -74,8 +74,8 @@ def kinds(baseline: Baseline, flags: Mapping[int, Mapping[User, Hashable]]) -> l
         for user, flag in whole[kernel].items():
             alike.setdefault(flag, set()).add(user)
         home = int(baseline.kernels.layer[kernel]), baseline.kernels.cell[kernel]
-        alike_users += [(kernel, frozenset(users)) for users in alike.values() if home not in users]
-    return alike_users
+        own_kinds += [(kernel, frozenset(users)) for users in alike.values() if home not in users]
+    return own_kinds
 
 
 def parted(baseline: Baseline, program: StrategyProgram, owns: Sequence[Own]) -> StrategyProgram:

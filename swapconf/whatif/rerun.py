@@ -256,7 +256,7 @@ def _parted(prepared: PlacedBaseline, strategy: Strategy) -> list[Own]:
     if not prepared.sites.shared:
         return []
     flag_of, users, shared = flags(strategy), prepared.users_of_shared(strategy), dict(prepared.sites.shared)
-    users_alike = kinds(
+    own_kinds = kinds(
         prepared.baseline,
         {kernel: {user: flag_of.get(site) for user, site in sites.items()} for kernel, sites in users.items()},
     )
@@ -267,7 +267,7 @@ def _parted(prepared: PlacedBaseline, strategy: Strategy) -> list[Own]:
             cells=cells_of(shared[kernel]),
             site=prepared.sites.row_of.get(users[kernel][min(alike)], -1),
         )
-        for kernel, alike in users_alike
+        for kernel, alike in own_kinds
     ]
 
 

@@ -182,13 +182,13 @@ class _Predicted:
         if not step:
             return rows
         made, maker, count = self.prepared.baseline.made, self.prepared.baseline.maker, self.graph.run.count
-        sames = []
+        later_rows = []
         for row in rows.tolist():
             kernel = int(maker[row])
             later = made.get(kernel + step * count, []) if kernel >= 0 else []
             place = made[kernel].index(row) if kernel >= 0 else 0
-            sames.append(later[place] if place < len(later) else row)
-        return np.array(sames, dtype=np.int64)
+            later_rows.append(later[place] if place < len(later) else row)
+        return np.array(later_rows, dtype=np.int64)
 
     def _device(self) -> Lifetimes:
         blocks, steps = self.prepared.baseline.blocks, self.prepared.baseline.steps
@@ -272,13 +272,13 @@ class _Predicted:
         """The last launch for which the device memory of what is copied is held."""
         ends = {(made.node, made.row): int(end) for made, end in zip(self.lived.made, self.lived.end, strict=True)}
         nodes, row = self.graph.nodes, self.windows.row
-        ends_of_rows = []
-        for row_of_window in window.tolist():
-            value = nodes.inputs[out[row_of_window]][0]
+        last_launches = []
+        for copy in window.tolist():
+            value = nodes.inputs[out[copy]][0]
             while not nodes.is_kernel(value):
                 value = nodes.inputs[value][0]
-            ends_of_rows.append(ends.get((value, int(row[row_of_window])), -1))
-        return np.array(ends_of_rows, dtype=np.int64)
+            last_launches.append(ends.get((value, int(row[copy])), -1))
+        return np.array(last_launches, dtype=np.int64)
 
 
 def _lifetimes(blocks: Lifetimes, columns: Sequence[Ints], named: Ints, names: tuple[str, ...]) -> Lifetimes:
