@@ -84,35 +84,36 @@ class _Assigned:
         served = set(baseline.edges[1][~kernels.is_lost[baseline.edges[0]]].tolist())  # by nodes that name their cells
         is_known = np.zeros(len(kernels), dtype=np.bool_)
         below: dict[int, str] = {}
-        found: dict[int, str] = {}
+        path_of: dict[int, str] = {}
         for node in np.flatnonzero(kernels.passing >= 0)[::-1].tolist():
             layer = self._layer(node)
             if layer is None:
                 continue
-            known = self._readers.get(node, frozenset())
-            cells = (kernels.cell[node], *near(baseline, node, known, below))
-            paths = (layer[1].path(cell, kernels.primitive[node], known) for cell in cells)
-            told = self._called(node, layer[1])
-            path = told or transpose_of(baseline, node, layer[1], known)
+            readers = self._readers.get(node, frozenset())
+            cells = (kernels.cell[node], *near(baseline, node, readers, below))
+            paths = (layer[1].path(cell, kernels.primitive[node], readers) for cell in cells)
+            called = self._called(node, layer[1])
+            path = called or transpose_of(baseline, node, layer[1], readers)
             if path is None and kernels.is_lost[node]:
                 path = layer[1].read_by(
-                    kernels.primitive[node], {found[one] for one in self._after.get(node, ()) if one in found}
+                    kernels.primitive[node],
+                    {path_of[reader] for reader in self._after.get(node, ()) if reader in path_of},
                 )
                 if path is not None:
-                    found[node], below[node] = path, path.rpartition(".")[0]
+                    path_of[node], below[node] = path, path.rpartition(".")[0]
             if path is None:
                 path = next((path for path in paths if path is not None), None)
             if path is None and kernels.is_fused[node]:
-                path = layer[1].read_by_like(kernels.primitive[node], known)
+                path = layer[1].read_by_like(kernels.primitive[node], readers)
             is_known[node] = path is not None
-            if path is not None and told is None:
+            if path is not None and called is None:
                 is_served = not kernels.is_lost[node] or node in served
-                asked, path = path, refined(baseline, node, path, layer[1], known, is_served=is_served)
-                if path != asked:
-                    self._other_than_named(node, layer, asked, is_site=path is not None)
+                as_named, path = path, refined(baseline, node, path, layer[1], readers, is_served=is_served)
+                if path != as_named:
+                    self._other_than_named(node, layer, as_named, is_site=path is not None)
             if path is not None:
                 self.of_node[node] = self._site(layer[0], path)
-                found[node], below[node] = path, path.rpartition(".")[0]
+                path_of[node], below[node] = path, path.rpartition(".")[0]
         self.of_node[of_strangers(baseline, is_known) | like_misnamed(baseline, self._readers)] = -1
         self.of_node[self._dispatching() | casts_behind_sums(self._baseline)] = -1
         self.of_moved = self.of_node.copy()
@@ -156,10 +157,10 @@ class _Assigned:
             layer, below = self._layer(node), int(self._baseline.below[node])
             if layer is not None and below >= 0 and self.of_node[below] >= 0:
                 kinds = {primitive for _, primitive in self._readers.get(node, ())} | self._known_kinds(node)
-                source, path = (self._of_site[self.of_node[one]] for one in (below, node))
-                other = layer[1].view_between(source, path, kinds)
-                if other is not None:
-                    self.of_merged[node] = self._site(layer[0], other)
+                source, path = (self._of_site[self.of_node[kernel]] for kernel in (below, node))
+                between = layer[1].view_between(source, path, kinds)
+                if between is not None:
+                    self.of_merged[node] = self._site(layer[0], between)
         self._handed_out()
 
     def _known_kinds(self, node: int) -> set[str]:
@@ -174,10 +175,10 @@ class _Assigned:
     @cached_property
     def _after(self) -> dict[int, list[int]]:
         """By node those that read it."""
-        found: defaultdict[int, list[int]] = defaultdict(list)
+        readers: defaultdict[int, list[int]] = defaultdict(list)
         for reader, face in zip(*(side.tolist() for side in self._baseline.edges), strict=True):
-            found[face].append(reader)
-        return found
+            readers[face].append(reader)
+        return readers
 
     def _handed_out(self) -> None:
         """A view without a name behind a node is the last of the cell of that; a second one behind it, which reads like
@@ -227,15 +228,15 @@ class _Assigned:
     def shared(self) -> tuple[tuple[int, tuple[str, ...]], ...]:
         """(kernel, paths) of what all layers share; each layer has a site for each."""
         kernels = self._kernels
-        found = dict(_shared(self._baseline, self._templates))
-        cells = self._cells_reading(found)
-        shared = tuple((kernel, (path, *self._like(kernel, path, cells))) for kernel, path in found.items())
+        path_of = dict(_shared(self._baseline, self._templates))
+        cells = self._cells_reading(path_of)
+        shared = tuple((kernel, (path, *self._like(kernel, path, cells))) for kernel, path in path_of.items())
         for kernel, paths in shared:
             for layer in np.unique(kernels.layer[kernels.passing >= 0]).tolist():
-                known = self._templates.get(self._baseline.layers.name(layer))
-                if known is not None:
+                template = self._templates.get(self._baseline.layers.name(layer))
+                if template is not None:
                     for path in paths:
-                        self._site(known[0], path_among(path, known[1].by_path))
+                        self._site(template[0], path_among(path, template[1].by_path))
             site = self._site(self._baseline.layer_of(kernel), paths[0])
             if self._is_dispatch(kernel, paths[0]):
                 continue
@@ -252,7 +253,7 @@ class _Assigned:
         """
         layer = self._layer(kernel)
         operators = layer[1].by_path.values() if layer is not None else ()
-        scaling = [one.path for one in operators if one.type == _SCALING and path in one.consumers]
+        scaling = [operator.path for operator in operators if operator.type == _SCALING and path in operator.consumers]
         faces = self._reads.face[self._baseline.rows_of(kernel)].tolist() if len(scaling) == 1 else ()
         for face in faces:
             if face >= 0 and self._baseline.views[face] and self._kernels.is_lost[face] and self.of_moved[face] < 0:

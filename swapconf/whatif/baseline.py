@@ -39,16 +39,16 @@ class Baseline(LaidOut):
     @cached_property
     def is_read_again(self) -> Flags:
         """[kernels] a gradient reads what each makes."""
-        found = np.zeros(len(self.kernels) + 1, dtype=np.bool_)
-        found[self.maker[self.reads.block[self.kernels.backward[self.reads.kernel]]]] = True
-        return found[:-1]
+        is_read = np.zeros(len(self.kernels) + 1, dtype=np.bool_)
+        is_read[self.maker[self.reads.block[self.kernels.backward[self.reads.kernel]]]] = True
+        return is_read[:-1]
 
     @cached_property
     def ends_launch(self) -> Flags:
         """[kernels] no other one is launched together with it behind it."""
-        found = np.ones(len(self.kernels) + 1, dtype=np.bool_)
-        found[list(self.joined)] = False
-        return found[1:]
+        ends = np.ones(len(self.kernels) + 1, dtype=np.bool_)
+        ends[list(self.joined)] = False
+        return ends[1:]
 
     @cached_property
     def launch(self) -> Ints:
@@ -63,15 +63,15 @@ class Baseline(LaidOut):
     def read_by(self, readers: Flags) -> Flags:
         """[kernels] nodes that one of these reads in its own pass."""
         reader, face = self.edges
-        found = np.zeros(len(readers), dtype=np.bool_)
-        found[face[readers[reader]]] = True
-        return found
+        is_read = np.zeros(len(readers), dtype=np.bool_)
+        is_read[face[readers[reader]]] = True
+        return is_read
 
     def sees(self, reader: Ints, face: Ints) -> Flags:
         """Whether each of these kernels reads anything through the face beside it."""
         seen, width = self._seen, len(self.kernels) + 1
-        asked = reader * width + face
-        return np.asarray(seen[np.minimum(np.searchsorted(seen, asked), len(seen) - 1)] == asked)
+        pairs = reader * width + face
+        return np.asarray(seen[np.minimum(np.searchsorted(seen, pairs), len(seen) - 1)] == pairs)
 
     @cached_property
     def orders(self) -> dict[bytes, tuple[Ints, Flags]]:
@@ -91,39 +91,41 @@ class Baseline(LaidOut):
     def served(self) -> Ints:
         """[kernels] the pass that each belongs to; a gradient to that of the nearest one that reads a node."""
         kernels, reads = self.kernels, self.reads
-        found = kernels.passing.copy()
+        pass_of = kernels.passing.copy()
         direct = kernels.backward[reads.kernel] & (reads.face >= 0) & (kernels.passing[reads.face] >= 0)
-        found[reads.kernel[direct]] = kernels.passing[reads.face[direct]]
-        known = np.flatnonzero(kernels.backward & (found >= 0))
-        open_ = np.flatnonzero(kernels.backward & (found < 0))
-        if len(known):
-            right = np.minimum(np.searchsorted(known, open_), len(known) - 1)
+        pass_of[reads.kernel[direct]] = kernels.passing[reads.face[direct]]
+        placed = np.flatnonzero(kernels.backward & (pass_of >= 0))
+        open_ = np.flatnonzero(kernels.backward & (pass_of < 0))
+        if len(placed):
+            right = np.minimum(np.searchsorted(placed, open_), len(placed) - 1)
             left = np.maximum(right - 1, 0)
-            nearest = np.where(np.abs(known[right] - open_) < np.abs(open_ - known[left]), known[right], known[left])
-            found[open_] = found[nearest]
-        return found
+            nearest = np.where(
+                np.abs(placed[right] - open_) < np.abs(open_ - placed[left]), placed[right], placed[left]
+            )
+            pass_of[open_] = pass_of[nearest]
+        return pass_of
 
     @cached_property
     def waits_for_state(self) -> Flags:
         """[kernels] ``in_state``; none where that is not known."""
-        found = np.zeros(len(self.kernels), dtype=np.bool_)
-        found[list(self.in_state or ())] = True
-        return found
+        waits = np.zeros(len(self.kernels), dtype=np.bool_)
+        waits[list(self.in_state or ())] = True
+        return waits
 
     @cached_property
     def batches(self) -> tuple[tuple[int, ...], ...]:
         """The passes of each micro-batch, by number, as its layers follow one another; a micro-batch begins where the
         layers do, with an interleaved pipeline in each of its pieces."""
         layer, is_extra = self.kernels.layer, self.layers.is_extra
-        found: list[list[int]] = []
+        batches: list[list[int]] = []
         above = -1
         for number, node in sorted(self.first_nodes.items(), key=lambda item: item[1]):
             here = int(layer[node])
-            if not found or here <= above or (above + 1 < here and not is_extra[here]):
-                found.append([])
-            found[-1].append(number)
+            if not batches or here <= above or (above + 1 < here and not is_extra[here]):
+                batches.append([])
+            batches[-1].append(number)
             above = here
-        return tuple(map(tuple, found))
+        return tuple(map(tuple, batches))
 
     @property
     def is_accumulated(self) -> bool:
@@ -149,10 +151,10 @@ class Baseline(LaidOut):
         for index, batch in enumerate(self.batches):
             if index and step[index] == step[index - 1]:
                 begin[list(batch)] = starts[index]
-        found = np.where(self.rootless, begin[passing], -1)
+        before = np.where(self.rootless, begin[passing], -1)
         for node, place in self.anchors.items():
-            found[node] = place
-        return found
+            before[node] = place
+        return before
 
     @cached_property
     def anchors(self) -> dict[int, int]:
@@ -164,7 +166,7 @@ class Baseline(LaidOut):
         starts = [*(self.first_nodes[batch[0]] for batch in self.batches), len(self.kernels)]
         of_batch = np.searchsorted(starts, reader[copies], side="right") - 1
         casts = np.flatnonzero(self.rootless & (primitive == "Cast") & (reader > 0))
-        found = dict[int, int]()
+        place_of = dict[int, int]()
         for index, batch in enumerate(self.batches):
             here = copies[of_batch == index]
             here = here[np.argsort(reader[here], kind="stable")]
@@ -172,30 +174,30 @@ class Baseline(LaidOut):
                 copy = int(here[min(int(np.searchsorted(reader[here], reader[node])), len(here) - 1)])
                 place = max(copy + 1, starts[index])
                 if reader[copy] - copy > ROOM and place < node:
-                    found[node] = place
-        return found
+                    place_of[node] = place
+        return place_of
 
     @cached_property
     def _first_reader(self) -> Ints:
         """[kernels] the first kernel that reads what each makes, 0 for none."""
-        found = np.full(len(self.kernels), len(self.kernels), dtype=np.int64)
-        made = self.maker[self.reads.block]
-        np.minimum.at(found, made[made >= 0], self.reads.kernel[made >= 0])
-        return np.where(found < len(found), found, 0)
+        first_reader = np.full(len(self.kernels), len(self.kernels), dtype=np.int64)
+        maker = self.maker[self.reads.block]
+        np.minimum.at(first_reader, maker[maker >= 0], self.reads.kernel[maker >= 0])
+        return np.where(first_reader < len(first_reader), first_reader, 0)
 
     @cached_property
     def early_gradients(self) -> Flags:
         """[kernels] what routers compute for their gradients alone is launched with the forward pass, without lazy
         inline: with one micro-batch in each step, and no pipeline."""
         passing, backward = self.kernels.passing, self.kernels.backward
-        found = np.zeros(len(passing), dtype=np.bool_)
+        early = np.zeros(len(passing), dtype=np.bool_)
         if len(self.batches) == self.steps and not self.is_piped:
             forward = np.flatnonzero((passing >= 0) & ~backward & ~self.rootless)
             for low, high in pairwise(self.step_starts.tolist()):
                 here = forward[(low <= forward) & (forward < high)]
                 if len(here):
-                    found[low : here[-1]] = backward[low : here[-1]]
-        return found
+                    early[low : here[-1]] = backward[low : here[-1]]
+        return early
 
     @cached_property
     def _gradients_of_forward(self) -> tuple[Ints, Ints]:
@@ -204,8 +206,8 @@ class Baseline(LaidOut):
         backward, maker, reader = self.kernels.backward, self.maker[self.reads.block], self.reads.kernel
         forward = np.zeros(len(backward), dtype=np.bool_)
         forward[maker[~backward[reader]]] = True
-        found = backward[reader] & ~backward[maker] & forward[maker] & ~self.early_gradients[reader]
-        return reader[found], maker[found]
+        shared = backward[reader] & ~backward[maker] & forward[maker] & ~self.early_gradients[reader]
+        return reader[shared], maker[shared]
 
     @cached_property
     def returnable(self) -> Ints:
@@ -222,19 +224,19 @@ class Baseline(LaidOut):
         busy = np.sort(np.concatenate([gradient[in_layers], forward]))
         own = np.full(len(self.batches), len(passing), dtype=np.int64)
         np.minimum.at(own, batch[maker][in_layers], gradient[in_layers])
-        found = np.zeros(len(self.batches) + 1, dtype=np.int64)  # the last: of nodes in no pass
+        begin_of = np.zeros(len(self.batches) + 1, dtype=np.int64)  # the last: of nodes in no pass
         for index in np.flatnonzero(own < len(passing)).tolist():
             before = np.searchsorted(busy, own[index])  # no gradient of this micro-batch is among these
-            found[index] = self._first_gradient(int(busy[before - 1]) if before else -1, int(own[index]), primitive)
-        return found[batch]
+            begin_of[index] = self._first_gradient(int(busy[before - 1]) if before else -1, int(own[index]), primitive)
+        return begin_of[batch]
 
     @cached_property
     def _summed_in(self) -> Ints:
         """[kernels] the pass of each; of a norm behind the layers, that of the Add which it has taken in."""
-        found = self.kernels.passing.copy()
-        for kernel in np.flatnonzero((found < 0) & self.norms).tolist():
-            found[kernel] = max(found[self.added(kernel)], default=-1)
-        return found
+        pass_of = self.kernels.passing.copy()
+        for kernel in np.flatnonzero((pass_of < 0) & self.norms).tolist():
+            pass_of[kernel] = max(pass_of[self.added(kernel)], default=-1)
+        return pass_of
 
     def added(self, kernel: int) -> list[int]:
         """The nodes that a fused Add and norm adds: not the one that makes its weight."""
@@ -254,15 +256,15 @@ class Baseline(LaidOut):
         inside = np.zeros(len(kernels), dtype=np.bool_)
         inside[reads.kernel[(reads.face >= 0) & (kernels.passing[reads.face] >= 0)]] = True
         # of the head, and of that of each extra layer
-        found: Flags = (primitive == "MatMul") & kernels.backward & ~inside
-        found |= (primitive == "Receive") & (np.arange(len(kernels)) >= first)
+        waits: Flags = (primitive == "MatMul") & kernels.backward & ~inside
+        waits |= (primitive == "Receive") & (np.arange(len(kernels)) >= first)
         written = set[int]()  # blocks, in place
         for kernel in np.flatnonzero(kernels.backward).tolist():
             read = reads.block[self.rows_of(kernel)].tolist()
-            found[kernel] |= any(found[self.maker[block]] or block in written for block in read)
-            if found[kernel] and kernels.primitive[kernel].startswith(IN_PLACE):
+            waits[kernel] |= any(waits[self.maker[block]] or block in written for block in read)
+            if waits[kernel] and kernels.primitive[kernel].startswith(IN_PLACE):
                 written.update(block for block in read if kernels.backward[self.maker[block]])
-        return found
+        return waits
 
     def _first_gradient(self, ahead: int, own: int, primitive: NDArray[np.str_]) -> int:
         """Where a backward pass begins whose first gradient in the layers is ``own``, behind the pass that ends with

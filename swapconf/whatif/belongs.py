@@ -84,16 +84,16 @@ def _keys(study: Study, recorded: Mapping[str, Any]) -> str:
     differing = [path for path in dict.fromkeys((*asked, *ran)) if asked.get(path) != ran.get(path)]
     if not differing:
         return ""
-    told = [
+    differences = [
         phrase("{path} {recorded} (here {asked})", path=path, recorded=ran.get(path), asked=asked.get(path))
         for path in differing[:_SHOWN]
     ]
     if len(differing) > _SHOWN:
-        told.append(phrase("{count} more", count=len(differing) - _SHOWN))
+        differences.append(phrase("{count} more", count=len(differing) - _SHOWN))
     return phrase(
         "the trace is of another run than {file}: {differences}",
         file=study.document.file,
-        differences=joined(", ", told),
+        differences=joined(", ", differences),
     )
 
 
@@ -117,12 +117,12 @@ def _below(path: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 def _cells(network: Network, trace: Trace) -> str:
     """Whether the layers of the trace are made of other cells."""
-    known = {operator.path for template in network.templates for operator in template.operators}
+    catalogued = {operator.path for template in network.templates for operator in template.operators}
     places = (place_of(scope, network.num_layers) for scope in {kernel.scope for kernel in trace.step})
     cells = {place.cell for place in places if place.layer and place.cell}
-    if not cells or len(cells & known) >= _LEAST_KNOWN * len(cells):
+    if not cells or len(cells & catalogued) >= _LEAST_KNOWN * len(cells):
         return ""
-    strange = sorted(cells - known)[:_SHOWN]
+    strange = sorted(cells - catalogued)[:_SHOWN]
     return phrase(
         "the operators of the trace are not those of a {family} model: it has {cells}",
         family=network.label,
@@ -131,8 +131,7 @@ def _cells(network: Network, trace: Trace) -> str:
 
 
 def _shapes(config: Config, trace: Trace) -> str:
-    settings = config.model.settings
-    hidden = settings.get("hidden_size")
+    hidden = config.model.settings.get("hidden_size")
     sizes = {
         task.input_tensors[1].shape
         for task in _in_layers(trace)
@@ -141,7 +140,7 @@ def _shapes(config: Config, trace: Trace) -> str:
     if isinstance(hidden, int) and sizes and (hidden,) not in sizes:
         return phrase(
             "the norms of the trace work on {sizes} elements, and the model of {file} has hidden_size {hidden}",
-            sizes=_told(size[-1] for size in sizes if size),
+            sizes=_listed(size[-1] for size in sizes if size),
             file=config.file,
             hidden=hidden,
         )
@@ -155,7 +154,7 @@ def _shapes(config: Config, trace: Trace) -> str:
         return phrase(
             "a query of the trace's attention has {found} elements, and with {file} it has {wanted} "
             "(batch_size, seq_length, heads, model_parallel)",
-            found=_told(shapes),
+            found=_listed(shapes),
             file=config.file,
             wanted=wanted,
         )
@@ -179,5 +178,5 @@ def _attention_elements(config: Config) -> int | None:
     return prod(numbers) // (layout.model_parallel * layout.context_parallel)
 
 
-def _told(numbers: Any) -> str:
+def _listed(numbers: Any) -> str:
     return ", ".join(map(str, sorted(set(numbers))))

@@ -50,8 +50,8 @@ def safe_peak_bytes(prepared: PlacedBaseline, strategy: Strategy, known_bytes: i
 def order_bytes(prepared: PlacedBaseline, more: Sequence[int] = ()) -> int:
     """What another order of kernels may hold in addition. ``more``: kernels outside of layers that change places."""
     baseline = prepared.baseline
-    made = baseline.maker >= 0
-    inside = made & (baseline.kernels.layer[np.maximum(baseline.maker, 0)] >= 0)
+    has_maker = baseline.maker >= 0
+    inside = has_maker & (baseline.kernels.layer[np.maximum(baseline.maker, 0)] >= 0)
     inside |= np.isin(baseline.maker, more)
     is_fused = bool(baseline.joined) or bool(baseline.kernels.is_fused.any())
     return int(np.sort(baseline.blocks.size_bytes[inside])[-LARGEST_FUSED if is_fused else -LARGEST :].sum())

@@ -10,10 +10,10 @@ from swapconf.upstream.primitives import VIEWS, plain
 from swapconf.whatif.laid_out import ADD_AND_NORM
 
 
-def path_among(path: str, known: Container[str]) -> str:
+def path_among(path: str, paths: Container[str]) -> str:
     """The path of an operator of decoder layers in a layer that may be one for multi-token prediction."""
     deeper = f"{PREDICTED_LAYER}.{path}"
-    return deeper if path not in known and deeper in known else path
+    return deeper if path not in paths and deeper in paths else path
 
 
 class CellPrimitives:
@@ -21,12 +21,12 @@ class CellPrimitives:
 
     def __init__(self, template: LayerTemplate) -> None:
         self.by_path: Mapping[str, Operator] = template.by_path
-        self._found: dict[tuple[str, str], list[Operator]] = {}
+        self._executed: dict[tuple[str, str], list[Operator]] = {}
         self._merged: dict[tuple[str, str], list[str]] = {}  # not executed, as far as the catalog knows
         for operator in template.primitives:
             key = operator.path.rpartition(".")[0], plain(operator.type)
             if operator.executed is not False:
-                self._found.setdefault(key, []).append(operator)
+                self._executed.setdefault(key, []).append(operator)
             else:
                 self._merged.setdefault(key, []).append(operator.path)
 
@@ -34,17 +34,17 @@ class CellPrimitives:
         """The candidate whose readers in the catalog are most like those in the trace. A Transpose of one sample is
         launched as a Reshape."""
         kind = "RmsNorm" if primitive == ADD_AND_NORM else plain(primitive)
-        other = "Transpose" if kind in VIEWS else kind
-        candidates = self._found.get((cell, kind)) or self._found.get((cell, other), [])
+        turned = "Transpose" if kind in VIEWS else kind
+        candidates = self._executed.get((cell, kind)) or self._executed.get((cell, turned), [])
         if len(candidates) < 2:
             return candidates[0].path if candidates else None
         return max(candidates, key=lambda operator: self._likeness(operator, readers)).path
 
     def reduction(self, cell: str) -> str | None:
         """The only one of a cell that no primitive reads."""
-        alike = (same for (of, type_), same in self._found.items() if of == cell and type_.startswith("Reduce"))
-        found = [operator.path for same in alike for operator in same if not operator.consumers]
-        return found[0] if len(found) == 1 else None
+        alike = (same for (of, type_), same in self._executed.items() if of == cell and type_.startswith("Reduce"))
+        unread = [operator.path for same in alike for operator in same if not operator.consumers]
+        return unread[0] if len(unread) == 1 else None
 
     def not_saved(self, path: str) -> str:
         """What a view is that has the cell and type of an operator, and is not it: the only one alike that the catalog
@@ -57,20 +57,20 @@ class CellPrimitives:
         """The primitive of this type, in whatever cell, whose readers in the catalog are most like those in the trace;
         None where none has one of them."""
         kind = plain(primitive)
-        found = [operator for (_, type_), same in self._found.items() if type_ == kind for operator in same]
-        best = max(found, key=lambda operator: self._likeness(operator, readers), default=None)
+        candidates = [operator for (_, type_), same in self._executed.items() if type_ == kind for operator in same]
+        best = max(candidates, key=lambda operator: self._likeness(operator, readers), default=None)
         return best.path if best is not None and self._likeness(best, readers) else None
 
     def read_by(self, primitive: str, readers: Set[str]) -> str | None:
         """The only primitive of this type, in whatever cell, that one of ``readers`` reads in the catalog, if any."""
         kind = plain(primitive)
-        found = [
+        paths = [
             operator.path
-            for (_, type_), same in self._found.items()
+            for (_, type_), same in self._executed.items()
             for operator in same
             if type_ == kind and readers & set(operator.consumers)
         ]
-        return found[0] if len(found) == 1 else None
+        return paths[0] if len(paths) == 1 else None
 
     def saved_view(self, path: str, readers: frozenset[tuple[str, str]], *, is_lost: bool) -> str | None:
         """The same; of one whose output no gradient reads in the catalog, another one that has these readers, with
@@ -87,9 +87,9 @@ class CellPrimitives:
             for operator in self.by_path.values()
             if operator.saved and (operator.type in VIEWS or operator.type == "Transpose")
         ]  # of one head a Transpose is a view
-        found = next((operator.path for operator in views if self._likeness(operator, readers)), None)
-        if found is not None or not is_lost:
-            return found
+        view_path = next((operator.path for operator in views if self._likeness(operator, readers)), None)
+        if view_path is not None or not is_lost:
+            return view_path
         kinds, order = {primitive for _, primitive in readers}, list(self.by_path)
         return next(
             (
@@ -134,5 +134,5 @@ class CellPrimitives:
         """The view that the reading cell has itself, where another cell's stands in the graph."""
         if reader is None or reader == owner:
             return None
-        own = self._found.get((reader, primitive), ())
+        own = self._executed.get((reader, primitive), ())
         return own[0].path if own and own[0].saved is not False else None

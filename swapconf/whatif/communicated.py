@@ -37,30 +37,30 @@ def communicated(baseline: Baseline, sites: Sites, asked: Flags, morphed: Flags)
     views = kernels.primitives == RESHAPE
     beside, among = asked[sites.of_node], steps | put_in & views
     casts = (kernels.primitives == "Cast") & ~kernels.backward
-    made = beside & ~casts
-    made |= spread(reader, face, made, casts)
+    makes = beside & ~casts
+    makes |= spread(reader, face, makes, casts)
     in_reshape = spread(face, reader, views & ~put_in, among)
     products, of_reshape = kernels.primitives == _PRODUCT, np.zeros(len(kernels), dtype=np.bool_)
     of_reshape[reader[views[face] & steps[reader]]] = True
-    found = spread(face, reader, beside & ~products, among)
-    found |= spread(face, reader, beside & products, among & ~of_reshape)
-    found |= spread(face, reader, morphed[sites.of_node], among)
-    found |= spread(reader, face, made, among) & ~in_reshape
-    return np.asarray(found & (steps | spread(face, reader, found & steps, found)))
+    marked = spread(face, reader, beside & ~products, among)
+    marked |= spread(face, reader, beside & products, among & ~of_reshape)
+    marked |= spread(face, reader, morphed[sites.of_node], among)
+    marked |= spread(reader, face, makes, among) & ~in_reshape
+    return np.asarray(marked & (steps | spread(face, reader, marked & steps, marked)))
 
 
 def products_of_morphs(sites: Sites, strategy: Strategy) -> Flags:
     """[sites], and one more for none: products of Linears of whose Morph that was asked for, the one with a bias where
     they add one, else the one without."""
-    found = np.zeros(len(sites.names) + 1, dtype=np.bool_)
+    products = np.zeros(len(sites.names) + 1, dtype=np.bool_)
     asked = ((entry.layer, path) for entry in strategy.layers for path, on in entry.plan.comm_recompute.items() if on)
     for layer, path in asked:
         cell, _, name = path.rpartition(".")
         bias, row = layer.template.by_path.get(f"{cell}.{BIAS}"), sites.row_of.get((layer.name, f"{cell}.{MATMUL}"))
         is_added = bias is not None and bias.executed is not False
         if row is not None and name == (MORPHED_WITH_BIAS if is_added else MORPHED):
-            found[row] = True
-    return found
+            products[row] = True
+    return products
 
 
 def of_views_left_out(baseline: Baseline, sites: Sites, excluded: Flags) -> Flags:
@@ -77,9 +77,9 @@ def views_left_out(baseline: Baseline, sites: Sites, actions: SiteActions) -> li
     Transpose shows, in front of norms of query and key, and behind flash attention in GLM."""
     views = [view for view, name in sites.unsaved if name in actions.left_out]
     reader, face = baseline.edges
-    asked = np.flatnonzero(np.isin(face, views))
-    read = zip(face[asked].tolist(), reader[asked].tolist(), strict=True)
-    functions = {view for view, one in read if is_function(baseline, view, one)}
+    rows = np.flatnonzero(np.isin(face, views))
+    read = zip(face[rows].tolist(), reader[rows].tolist(), strict=True)
+    functions = {view for view, user in read if is_function(baseline, view, user)}
     return [view for view in views if int(baseline.below[view]) not in baseline.turned and view not in functions]
 
 
@@ -97,19 +97,19 @@ def gathered_once(baseline: Baseline, sites: Sites, actions: SiteActions, progra
 
 def _products_left_out(sites: Sites, actions: SiteActions) -> Flags:
     """[sites], and one more: of Linears whose product is left out of recompute, which reads on the device."""
-    found = np.zeros(len(sites.names) + 1, dtype=np.bool_)
+    is_left_out = np.zeros(len(sites.names) + 1, dtype=np.bool_)
     if actions.left_out:
         products = ((layer, f"{path.rpartition('.')[0]}.{MATMUL}") for layer, path in sites.names)
-        found[:-1] = [product in actions.left_out for product in products]
-    return found
+        is_left_out[:-1] = [product in actions.left_out for product in products]
+    return is_left_out
 
 
 def spread(to: Ints, from_: Ints, starts: Flags, among: Flags) -> Flags:
     """[kernels] those ``among`` which an edge, or a row of them, joins to ``starts``."""
-    found = np.zeros(len(starts), dtype=np.bool_)
+    reached = np.zeros(len(starts), dtype=np.bool_)
     while True:
-        more = found.copy()
-        more[to[among[to] & (starts | found)[from_]]] = True
-        if (more == found).all():
-            return found
-        found = more
+        more = reached.copy()
+        more[to[among[to] & (starts | reached)[from_]]] = True
+        if (more == reached).all():
+            return reached
+        reached = more

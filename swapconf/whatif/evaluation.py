@@ -28,13 +28,13 @@ class RankMemory:
     crashes: bool
 
     @classmethod
-    def of(cls, found: Prediction) -> RankMemory:
+    def of(cls, prediction: Prediction) -> RankMemory:
         return cls(
-            used_peak_bytes=found.used_peak_bytes,
-            host_peak_bytes=found.moves.host.peak_bytes if len(found.moves) else 0,
-            moved_bytes=found.moved_bytes,
-            recomputed=found.recomputed,
-            crashes=found.crashes,
+            used_peak_bytes=prediction.used_peak_bytes,
+            host_peak_bytes=prediction.moves.host.peak_bytes if len(prediction.moves) else 0,
+            moved_bytes=prediction.moved_bytes,
+            recomputed=prediction.recomputed,
+            crashes=prediction.crashes,
         )
 
 

@@ -21,36 +21,36 @@ def take_in(layer: Ints, cell: list[str], backward: Flags, reads: Reads, maker: 
     forward = ~backward[source] & ~backward[reader]
     source, reader = source[forward], reader[forward]
     near: dict[int, tuple[list[int], list[int]]] = {}
-    for one, other in zip(source.tolist(), reader.tolist(), strict=True):
-        if layer[other] < 0:
-            near.setdefault(other, ([], []))[0].append(one)
-        if layer[one] < 0:
-            near.setdefault(one, ([], []))[1].append(other)
+    for producer, consumer in zip(source.tolist(), reader.tolist(), strict=True):
+        if layer[consumer] < 0:
+            near.setdefault(consumer, ([], []))[0].append(producer)
+        if layer[producer] < 0:
+            near.setdefault(producer, ([], []))[1].append(consumer)
     for index, (sources, readers) in near.items():
-        homes = {int(layer[other]) for other in (*sources, *readers)}
+        homes = {int(layer[neighbour]) for neighbour in (*sources, *readers)}
         if sources and readers and len(homes) == 1 and min(homes) >= 0:
             layer[index] = homes.pop()
-            cell[index] = max((cell[other] for other in readers), key=len)
+            cell[index] = max((cell[consumer] for consumer in readers), key=len)
 
 
 def dispatched(layer: Ints, cell: Sequence[str], lost: Flags, reads: Reads, maker: Ints) -> list[str]:
     """[kernels] the cells, where what sends tokens to experts and back stands in that of the experts, whose function it
     is (``Morph``), although it has no name and only the cell around that reads what comes back. ``lost``: [kernels] of
     the forward pass, without a name."""
-    found, near = list(cell), dict[int, list[int]]()
+    cells, near = list(cell), dict[int, list[int]]()
     source = np.where(reads.face >= 0, reads.face, maker[reads.block])
-    for one, other in zip(source.tolist(), reads.kernel.tolist(), strict=True):
-        if one >= 0 and layer[one] == layer[other] and (lost[one] or lost[other]):
-            near.setdefault(one, []).append(other)
-            near.setdefault(other, []).append(one)
+    for producer, consumer in zip(source.tolist(), reads.kernel.tolist(), strict=True):
+        if producer >= 0 and layer[producer] == layer[consumer] and (lost[producer] or lost[consumer]):
+            near.setdefault(producer, []).append(consumer)
+            near.setdefault(consumer, []).append(producer)
     stack = [index for index in near if cell[index].rpartition(".")[2] == EXPERTS]
     while stack:
         index = stack.pop()
-        for other in near[index]:
-            if lost[other] and found[other] == found[index].rpartition(".")[0]:
-                found[other] = found[index]
-                stack.append(other)
-    return found
+        for consumer in near[index]:
+            if lost[consumer] and cells[consumer] == cells[index].rpartition(".")[0]:
+                cells[consumer] = cells[index]
+                stack.append(consumer)
+    return cells
 
 
 def states_read(tasks: Sequence[Task], blocks: Sequence[Block]) -> dict[int, int]:
@@ -72,13 +72,13 @@ def weights_read(tasks: Sequence[Task], blocks: Iterable[Block], reads: Reads) -
     sources: dict[int, set[int]] = {}
     for face, kernel in zip(reads.face.tolist(), reads.kernel.tolist(), strict=True):
         sources.setdefault(kernel, set()).add(face)
-    found: dict[int, tuple[int, ...]] = {}
+    weights_of: dict[int, tuple[int, ...]] = {}
     for index, task in enumerate(tasks):
         above = sources.get(index, set())
-        if above <= found.keys():
+        if above <= weights_of.keys():
             own = {start for start in task.inputs if kinds.get(start) == "Weight"}
-            read = own.union(*(found[source] for source in above))
+            read = own.union(*(weights_of[source] for source in above))
             # what another stage sends, and data, is no constant
             if read or above or (kinds.keys() >= set(task.inputs or (-1,)) and task.primitive not in POINT_TO_POINT):
-                found[index] = tuple(sorted(read))
-    return found
+                weights_of[index] = tuple(sorted(read))
+    return weights_of

@@ -35,8 +35,8 @@ def is_turned_by_swap(config: Config, versions: Versions) -> bool:
 
 def swap_on_beside(folder: Path) -> Path | None:
     """The trace of the same rank with swap on and nothing swapped, where `swapconf plan` has made one."""
-    found = folder.parent / SWAP_ON / folder.name
-    return found if (found / trace_folder.BLOCKS).exists() else None
+    beside = folder.parent / SWAP_ON / folder.name
+    return beside if (beside / trace_folder.BLOCKS).exists() else None
 
 
 def inlined_otherwise(folder: str, recorded: Mapping[str, Any], study: Study, making: str) -> Finding | None:
@@ -49,7 +49,7 @@ def inlined_otherwise(folder: str, recorded: Mapping[str, Any], study: Study, ma
     if not recorded or lazily_inlined(config, versions) == lazily_inlined(run, versions):
         return None
     if config.swap_on:
-        sets = " ".join(f"--set '{one}'" for one in NOTHING_SWAPPED)
+        sets = " ".join(f"--set '{setting}'" for setting in NOTHING_SWAPPED)
         off = making.replace("--set swap_config.swap=False", sets)
         message = phrase("swap turns lazy inline on, and the run of this trace is without it: some peaks are 3 % off")
         return _finding(folder, message, off)

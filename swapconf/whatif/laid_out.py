@@ -67,11 +67,10 @@ class LaidOut:
     @cached_property
     def below(self) -> Ints:
         """[kernels] what a view shows: the face that it reads; -1 for what is no view."""
-        found = np.full(len(self.kernels), -1, dtype=np.int64)
-        is_view = self.views
-        rows = np.flatnonzero(is_view[self.reads.kernel])
-        found[self.reads.kernel[rows]] = self.reads.face[rows]
-        return found
+        shown = np.full(len(self.kernels), -1, dtype=np.int64)
+        rows = np.flatnonzero(self.views[self.reads.kernel])
+        shown[self.reads.kernel[rows]] = self.reads.face[rows]
+        return shown
 
     @cached_property
     def _by_kernel(self) -> tuple[Ints, Ints]:
@@ -81,8 +80,8 @@ class LaidOut:
     def rows_of(self, kernel: int) -> list[int]:
         """Rows of the reads of one kernel."""
         rows, starts = self._by_kernel
-        found: list[int] = rows[starts[kernel] : starts[kernel + 1]].tolist()
-        return found
+        of_kernel: list[int] = rows[starts[kernel] : starts[kernel + 1]].tolist()
+        return of_kernel
 
     def all_rows_of(self, kernels: Ints) -> Ints:
         """Rows of the reads of these kernels, one after the other."""
@@ -92,8 +91,8 @@ class LaidOut:
     def readers_of(self, block: int) -> list[int]:
         """The kernels that read a block."""
         low, high = np.searchsorted(self.reads.block, [block, block + 1])
-        found: list[int] = self.reads.kernel[low:high].tolist()
-        return found
+        readers: list[int] = self.reads.kernel[low:high].tolist()
+        return readers
 
     def followers(self, kernel: int) -> list[int]:
         """The kernels that read what a kernel makes."""
@@ -122,10 +121,10 @@ class LaidOut:
     @cached_property
     def made(self) -> dict[int, list[int]]:
         """Kernel -> the rows of the blocks that it makes."""
-        found: dict[int, list[int]] = {}
+        blocks_of: dict[int, list[int]] = {}
         for row, kernel in enumerate(self.maker.tolist()):
-            found.setdefault(kernel, []).append(row)
-        return found
+            blocks_of.setdefault(kernel, []).append(row)
+        return blocks_of
 
     @cached_property
     def num_made(self) -> Ints:
@@ -136,11 +135,11 @@ class LaidOut:
     def codes(self) -> Ints:
         """[kernels] equal numbers for equal primitives in equal cells; gradients are told by their primitive alone,
         because MindSpore names many of them after another layer."""
-        known: dict[tuple[str, str], int] = {}
+        numbers: dict[tuple[str, str], int] = {}
         columns = zip(self.kernels.cell, self.kernels.primitive, self.kernels.backward.tolist(), strict=True)
         return np.array(
             [
-                known.setdefault(("" if backward else cell, primitive), len(known))
+                numbers.setdefault(("" if backward else cell, primitive), len(numbers))
                 for cell, primitive, backward in columns
             ],
             dtype=np.int64,
@@ -152,7 +151,7 @@ class LaidOut:
         if cells not in self._places:
             deeper = {f"{PREDICTED_LAYER}.{cell}": turn for turn, cell in enumerate(cells)}
             place = {cell: turn for turn, cell in enumerate(cells)} | deeper
-            self._places[cells] = np.array([place.get(one, 0) for one in self.kernels.cell])
+            self._places[cells] = np.array([place.get(cell, 0) for cell in self.kernels.cell])
         return self._places[cells]
 
     @cached_property
@@ -173,7 +172,7 @@ class LaidOut:
     def sums(self) -> Ints:
         """The rows of the sums that fused Adds and norms make."""
         rows = (self.made.get(node, [])[SUM : SUM + 1] for node in np.flatnonzero(self.norms).tolist())
-        return np.array([row for found in rows for row in found], dtype=np.int64)
+        return np.array([row for of_node in rows for row in of_node], dtype=np.int64)
 
     @cached_property
     def is_piped(self) -> bool:
@@ -244,27 +243,27 @@ class LaidOut:
     @cached_property
     def rootless(self) -> Flags:
         """[kernels] nodes that read nothing that a kernel made, such as the casts of weights."""
-        found = self.kernels.passing >= 0
-        found[self.reads.kernel] = False
-        return found
+        rootless = self.kernels.passing >= 0
+        rootless[self.reads.kernel] = False
+        return rootless
 
     @cached_property
     def of_weights(self) -> Flags:
         """[kernels] nodes that cast weights, or gather them from their shards."""
-        found = np.zeros(len(self.kernels), dtype=np.bool_)
+        of_weights = np.zeros(len(self.kernels), dtype=np.bool_)
         kinds = np.isin(self.kernels.primitives, ["Cast", *COLLECTIVES])
         for node in np.flatnonzero((self.kernels.passing >= 0) & kinds).tolist():
             sources = self.reads.face[self.rows_of(node)]
-            found[node] = bool((sources >= 0).all() and found[sources].all())
-        return found
+            of_weights[node] = bool((sources >= 0).all() and of_weights[sources].all())
+        return of_weights
 
     @cached_property
     def twin(self) -> Ints:
         """[kernels] the kernel of the backward pass by which the model computes a node again, -1 for none."""
-        found = np.full(len(self.kernels), -1, dtype=np.int64)
+        twin = np.full(len(self.kernels), -1, dtype=np.int64)
         for nodes, again in self._made_again:
-            found[nodes] = again[0]
-        return found
+            twin[nodes] = again[0]
+        return twin
 
     @cached_property
     def further_twins(self) -> dict[int, tuple[int, ...]]:
@@ -278,7 +277,7 @@ class LaidOut:
         readers: dict[tuple[int, str], list[int]] = {}
         for block, kernel in zip(reads.block.tolist(), reads.kernel.tolist(), strict=True):
             readers.setdefault((block, kernels.primitive[kernel]), []).append(kernel)
-        found = list[tuple[list[int], list[int]]]()
+        pairs = list[tuple[list[int], list[int]]]()
         for group in readers.values():
             again = [
                 kernel
@@ -290,14 +289,14 @@ class LaidOut:
             if again:
                 nodes = [kernel for kernel in group if kernels.passing[kernel] >= 0]
                 here = [kernel for kernel in nodes if kernels.cell[kernel] == kernels.cell[again[0]]]
-                found.append((here or nodes, again))
-        return found
+                pairs.append((here or nodes, again))
+        return pairs
 
     @cached_property
     def twin_block(self) -> Ints:
         """[blocks] the block that the twin of its maker makes, -1 for none."""
-        found = np.full(len(self.maker), -1, dtype=np.int64)
+        twin_block = np.full(len(self.maker), -1, dtype=np.int64)
         for node in np.flatnonzero(self.twin >= 0).tolist():
             rows, others = self.made.get(node, []), self.made.get(int(self.twin[node]), [])
-            found[rows] = others if len(rows) == len(others) else -1
-        return found
+            twin_block[rows] = others if len(rows) == len(others) else -1
+        return twin_block

@@ -51,22 +51,22 @@ def _readers(region: Region) -> dict[int, list[int]]:
     """The readers of each item, the one nearest to the end of the step first."""
     needs, read = region.needs, {needed for given in region.needs for needed in given}
     depth = region.depth or [UNKNOWN if item in read else 0 for item in range(len(needs))]
-    known: dict[int, list[int]] = {}
+    by_depth: dict[int, list[int]] = {}
     for item in range(len(needs)):
         if depth[item] < UNKNOWN:
-            known.setdefault(depth[item], []).append(item)
+            by_depth.setdefault(depth[item], []).append(item)
     seen, readers = set[int](), dict[int, list[int]]()
-    level, found = min(known, default=0), list[int]()
-    while known or found:
-        here = dict.fromkeys(item for item in (*found, *known.pop(level, ())) if item not in seen)
+    level, above = min(by_depth, default=0), list[int]()
+    while by_depth or above:
+        here = dict.fromkeys(item for item in (*above, *by_depth.pop(level, ())) if item not in seen)
         seen.update(here)
-        found = []
+        above = []
         for item in here:
             for needed in needs[item]:
                 readers.setdefault(needed, []).append(item)
                 if needed not in seen:
-                    found.append(needed)
-        level = level + 1 if found else min(known, default=0)
+                    above.append(needed)
+        level = level + 1 if above else min(by_depth, default=0)
     return readers
 
 

@@ -34,12 +34,16 @@ def adopted(
                 near.setdefault(reader, []).append(source)
     for _ in range(2):  # two of them may stand side by side
         for index in sorted(near, reverse=True):
-            known = [other for other in near[index] if layer[other] >= 0]
-            readers = [other for other in near[index] if other > index and (layer[other] >= 0 or not lost[other])]
-            home = int(layer[min(readers)] if readers else layer[max(known, default=index)])
+            placed = [neighbour for neighbour in near[index] if layer[neighbour] >= 0]
+            readers = [
+                neighbour
+                for neighbour in near[index]
+                if neighbour > index and (layer[neighbour] >= 0 or not lost[neighbour])
+            ]
+            home = int(layer[min(readers)] if readers else layer[max(placed, default=index)])
             if home >= 0:
                 layer[index] = home
-                cell[index] = max((cell[other] for other in known if layer[other] == home), key=len)
+                cell[index] = max((cell[neighbour] for neighbour in placed if layer[neighbour] == home), key=len)
         take_in(layer, cell, backward, reads, maker)
     return layer, cell
 
@@ -63,22 +67,22 @@ def rehomed(
     crossing = (passing[source] != passing[reader]) & ~backward[source] & ~backward[reader]
     crossing &= ~_tables(layer, cell, backward, reads, maker)[source]  # which tell of no layer who reads them
     read, readers = dict[int, set[int]](), dict[int, set[int]]()
-    for one, other in zip(passing[source[crossing]].tolist(), passing[reader[crossing]].tolist(), strict=True):
-        if one >= 0 and other >= 0:
-            read.setdefault(other, set()).add(one)
-            readers.setdefault(one, set()).add(other)
+    for above, below in zip(passing[source[crossing]].tolist(), passing[reader[crossing]].tolist(), strict=True):
+        if above >= 0 and below >= 0:
+            read.setdefault(below, set()).add(above)
+            readers.setdefault(above, set()).add(below)
     sizes = Counter(passing[passing >= 0].tolist())
     home = _at_home(sizes, layer, usual)
     between = [number for number in sizes if number not in home and number in read and number in readers]
     while True:
-        found = dict[int, int]()
+        settled = dict[int, int]()
         for number in between:
-            around = {home[other] for other in read[number] | readers[number] if other in home}
+            around = {home[neighbour] for neighbour in read[number] | readers[number] if neighbour in home}
             if number not in home and len(around) == 1:
-                found[number] = around.pop()
-        if not found:
+                settled[number] = around.pop()
+        if not settled:
             break
-        home |= found
+        home |= settled
     moved = np.full(len(layer), -1, dtype=np.int64)
     moved[between] = [home.get(number, -1) for number in between]
     return np.where((passing >= 0) & (moved[passing] >= 0), moved[passing], layer)
@@ -135,11 +139,11 @@ def _forms(
 def _usual_by_layer(forms: Mapping[int, Form]) -> dict[int, int]:
     """How often each layer runs."""
     counts = Counter(forms.values())
-    found: dict[int, list[int]] = {number: [] for number, *_ in counts}
+    counts_of: dict[int, list[int]] = {number: [] for number, *_ in counts}
     for form, count in counts.items():
         if form[-1] is None:
-            found[form[0]].append(count)
-    return {number: _usual(those) for number, those in found.items()}
+            counts_of[form[0]].append(count)
+    return {number: _usual(own) for number, own in counts_of.items()}
 
 
 def _regular(forms: Mapping[int, Form], usual: Mapping[int, int], count: int) -> Flags:
@@ -169,30 +173,30 @@ def _connected(inside: Flags, layer: Ints, source: Ints, reader: Ints) -> Ints:
         return node
 
     joined = inside[source] & inside[reader] & (layer[source] == layer[reader])
-    for one, other in zip(source[joined].tolist(), reader[joined].tolist(), strict=True):
-        parent[root(other)] = root(one)
+    for producer, consumer in zip(source[joined].tolist(), reader[joined].tolist(), strict=True):
+        parent[root(consumer)] = root(producer)
     return np.array([root(node) if inside[node] else -1 for node in range(len(layer))], dtype=np.int64)
 
 
 def _strays(layer: Ints, backward: Flags, source: Ints, reader: Ints) -> Flags:
     """What reads another layer than the one that it is named after, and what only follows on such: however often it is
     there, it is no table that layers share."""
-    found = np.zeros(len(layer), dtype=np.bool_)
+    strays = np.zeros(len(layer), dtype=np.bool_)
     forward = np.flatnonzero((layer[reader] >= 0) & ~backward[reader] & (layer[source] >= 0))
     forward = forward[np.argsort(reader[forward], kind="stable")]
-    for one, other in zip(source[forward].tolist(), reader[forward].tolist(), strict=True):
-        found[other] |= bool(layer[one] != layer[other] or found[one])
-    return found
+    for producer, consumer in zip(source[forward].tolist(), reader[forward].tolist(), strict=True):
+        strays[consumer] |= bool(layer[producer] != layer[consumer] or strays[producer])
+    return strays
 
 
 def _tables(layer: Ints, cell: Sequence[str], backward: Flags, reads: Reads, maker: Ints) -> Flags:
     """What several layers read, and what is made of nothing in a layer but such."""
-    found, inside = np.zeros(len(layer), dtype=np.bool_), np.zeros(len(layer), dtype=np.bool_)
-    found[_of_several_layers(layer, cell, backward, reads, maker)] = True
+    tables, inside = np.zeros(len(layer), dtype=np.bool_), np.zeros(len(layer), dtype=np.bool_)
+    tables[_of_several_layers(layer, cell, backward, reads, maker)] = True
     source = maker[reads.block]
-    for one, other in zip(source.tolist(), reads.kernel.tolist(), strict=True):
-        inside[other] |= layer[one] >= 0 and not found[one]
-    return found & ~inside
+    for producer, consumer in zip(source.tolist(), reads.kernel.tolist(), strict=True):
+        inside[consumer] |= layer[producer] >= 0 and not tables[producer]
+    return tables & ~inside
 
 
 def _of_several_layers(layer: Ints, cell: Sequence[str], backward: Flags, reads: Reads, maker: Ints) -> list[int]:
@@ -200,12 +204,12 @@ def _of_several_layers(layer: Ints, cell: Sequence[str], backward: Flags, reads:
     source = np.where(reads.face >= 0, reads.face, maker[reads.block])
     within = (layer[source] >= 0) & (layer[reads.kernel] >= 0) & ~backward[source] & ~backward[reads.kernel]
     readers: dict[int, set[int]] = {}
-    for one, other in zip(source[within].tolist(), reads.kernel[within].tolist(), strict=True):
-        readers.setdefault(one, set()).add(other)
-    found: set[int] = set()
+    for producer, consumer in zip(source[within].tolist(), reads.kernel[within].tolist(), strict=True):
+        readers.setdefault(producer, set()).add(consumer)
+    shared: set[int] = set()
     for node in sorted(readers, reverse=True):
         own = {cell[reader] for reader in readers[node] if layer[reader] == layer[node]}
         others = {cell[reader] for reader in readers[node] if layer[reader] != layer[node]}
-        if own & others or readers[node] <= found:
-            found.add(node)
-    return sorted(found)
+        if own & others or readers[node] <= shared:
+            shared.add(node)
+    return sorted(shared)

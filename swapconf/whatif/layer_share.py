@@ -25,12 +25,12 @@ class LayerShare:
 
 def layer_share(live: Lifetimes, names: tuple[str, ...], duration_us: Floats) -> LayerShare:
     """``names``, ``duration_us``: of the kernels of the step."""
-    there = alive(live, live.used.peak_time) & (live.layer >= 0)
+    at_peak = alive(live, live.used.peak_time) & (live.layer >= 0)
     of_kernel = np.array([layer_of(name) for name in names], dtype=np.int64)
     count = len(set(of_kernel[of_kernel >= 0].tolist()))
     return LayerShare(
         num_layers=count,
-        layer_bytes=float(live.size_bytes[there].sum()) / max(count, 1),
+        layer_bytes=float(live.size_bytes[at_peak].sum()) / max(count, 1),
         layer_us=float(duration_us[of_kernel >= 0].sum()) / max(count, 1),
         busy_us=float(duration_us.sum()),
     )

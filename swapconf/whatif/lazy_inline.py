@@ -17,7 +17,7 @@ import numpy as np
 from swapconf.trace.columns import Flags, Ints
 from swapconf.trace.lifetimes import TICKS
 from swapconf.whatif.baseline import Baseline
-from swapconf.whatif.loss import REACH, launched
+from swapconf.whatif.loss import REACH
 from swapconf.whatif.recompute import StrategyProgram
 from swapconf.whatif.slots import FORWARD_END, GRADIENT_ONLY, HEAD, TURN
 
@@ -41,14 +41,14 @@ def barriers(baseline: Baseline) -> tuple[Barrier, ...]:
     starts = np.unique(baseline.returnable[baseline.returnable > 0]).tolist()
     if len(starts) > baseline.steps or baseline.is_piped:
         return ()
-    found = (_barrier(baseline, start) for start in starts)
-    return tuple(barrier for barrier in found if barrier is not None)
+    candidates = (_barrier(baseline, start) for start in starts)
+    return tuple(barrier for barrier in candidates if barrier is not None)
 
 
-def barred(program: StrategyProgram, found: Sequence[Barrier]) -> StrategyProgram:
+def barred(program: StrategyProgram, per_step: Sequence[Barrier]) -> StrategyProgram:
     """The same program, with these barriers."""
     places: dict[int, int] = {}
-    for barrier in found:
+    for barrier in per_step:
         first = barrier.start * TICKS - FORWARD_END
         places |= {kernel: first + TURN * turn for turn, kernel in enumerate(barrier.tail.tolist())}
         first = barrier.behind * TICKS + GRADIENT_ONLY
@@ -57,7 +57,7 @@ def barred(program: StrategyProgram, found: Sequence[Barrier]) -> StrategyProgra
             kernel: int(program.where[reader]) - HEAD + TURN * turn
             for turn, (kernel, reader) in enumerate(barrier.early.items())
         }
-    return launched(program, places) if places else program
+    return program.moved(places)
 
 
 def _barrier(baseline: Baseline, start: int) -> Barrier | None:
@@ -81,8 +81,8 @@ def _early(baseline: Baseline, start: int) -> dict[int, int]:
     begin = int(baseline.step_starts[baseline.step_starts <= start].max())
     reader: dict[int, int] = {}
     for kernel in (np.flatnonzero(baseline.early_gradients[begin:start]) + begin)[::-1].tolist():
-        readers = [one for one in baseline.followers(kernel) if one != kernel]
-        first = min((reader.get(one, one) for one in readers), default=-1)
+        readers = [follower for follower in baseline.followers(kernel) if follower != kernel]
+        first = min((reader.get(follower, follower) for follower in readers), default=-1)
         if first >= start:
             reader[kernel] = first
     return dict(sorted(reader.items()))
@@ -90,24 +90,24 @@ def _early(baseline: Baseline, start: int) -> dict[int, int]:
 
 def _tail(baseline: Baseline, start: int, outside: Flags) -> list[int]:
     maker = baseline.maker[baseline.reads.block]
-    found: list[int] = []
+    tail: list[int] = []
     for kernel in (np.flatnonzero(outside[start : start + REACH]) + start).tolist():
         makers = [int(maker[row]) for row in baseline.rows_of(kernel)]
-        if makers and all(source < start or source in found for source in makers):
-            found.append(kernel)
-    return found
+        if makers and all(source < start or source in tail for source in makers):
+            tail.append(kernel)
+    return tail
 
 
 def _late(baseline: Baseline, start: int, outside: Flags, tail: list[int]) -> tuple[list[int], int]:
     """Also the first that reads these. Whatever is read by none but these is one of them, however early it runs."""
-    found: list[int] = []
+    late: list[int] = []
     last, begin = len(baseline.kernels), int(baseline.step_starts[baseline.step_starts <= start].max())
     reach = REACH * (1 + int(baseline.layers.is_extra.sum()))  # each extra layer has a loss of its own
     for kernel in (np.flatnonzero(outside[begin:start]) + begin)[::-1].tolist():
         readers = baseline.followers(kernel)
         is_near = kernel > start - reach
         behind = [reader for reader in readers if is_near and reader >= start and reader not in tail]
-        if baseline.rows_of(kernel) and readers and all(reader in found or reader in behind for reader in readers):
-            found.insert(0, kernel)
+        if baseline.rows_of(kernel) and readers and all(reader in late or reader in behind for reader in readers):
+            late.insert(0, kernel)
             last = min([last, *behind])
-    return found, last
+    return late, last

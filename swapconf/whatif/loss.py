@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
-
-import numpy as np
-
 from swapconf.trace.lifetimes import TICKS
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.recompute import StrategyProgram
@@ -24,7 +19,7 @@ def head_first(baseline: Baseline, program: StrategyProgram) -> StrategyProgram:
             begin = int(baseline.returnable[batch[-1]])  # a pass is numbered by one of its nodes
             ahead, late = _head(baseline, begin)
             places |= {kernel: ahead * TICKS - HEAD + TURN * turn for turn, kernel in enumerate(late)}
-    return launched(program, places) if places else program
+    return program.moved(places)
 
 
 def _head(baseline: Baseline, begin: int) -> tuple[int, list[int]]:
@@ -41,23 +36,11 @@ def _head(baseline: Baseline, begin: int) -> tuple[int, list[int]]:
             for row in baseline.rows_of(first)
             if kernels.backward[baseline.maker[reads.block[row]]]
         }
-        for other in range(first + 1, min(first + REACH, len(kernels))):
-            if kernels.primitive[other] == "MatMul" and given & {
-                int(reads.block[row]) for row in baseline.rows_of(other)
+        for second in range(first + 1, min(first + REACH, len(kernels))):
+            if kernels.primitive[second] == "MatMul" and given & {
+                int(reads.block[row]) for row in baseline.rows_of(second)
             }:
-                adds = [kernel for kernel in baseline.followers(other) if kernels.primitive[kernel] == "AssignAdd"]
-                return (first, [other, *adds[:1]]) if adds else (0, [])
+                adds = [kernel for kernel in baseline.followers(second) if kernels.primitive[kernel] == "AssignAdd"]
+                return (first, [second, *adds[:1]]) if adds else (0, [])
         break
     return 0, []
-
-
-def launched(program: StrategyProgram, places: Mapping[int, int]) -> StrategyProgram:
-    """With some kernels of the baseline at other positions."""
-    where, position = program.where.copy(), program.position.copy()
-    kernels, new = np.array(list(places), dtype=np.int64), np.array(list(places.values()), dtype=np.int64)
-    order = np.argsort(where[kernels])
-    old, new = where[kernels][order], new[order]
-    place = np.minimum(np.searchsorted(old, position), len(old) - 1)
-    position = np.where(old[place] == position, new[place], position)
-    where[kernels[order]] = new
-    return replace(program, where=where, position=position)

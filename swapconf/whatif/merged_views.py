@@ -28,7 +28,7 @@ _FIRST = f"{MLP}.{FIRST_LINEAR}"
 def merged_views(baseline: Baseline, sites: Sites, network: Network) -> frozenset[int]:
     """Nodes."""
     kernels, homes, with_morph = baseline.kernels, sites.homes(baseline), morphs(network)
-    found, split = list[int](), _split(baseline)
+    merged, split = list[int](), _split(baseline)
     for view in np.flatnonzero(baseline.views & (baseline.below >= 0) & (kernels.passing >= 0)).tolist():
         below = int(baseline.below[view])
         if kernels.primitive[below] not in _ENDS:
@@ -37,8 +37,8 @@ def merged_views(baseline: Baseline, sites: Sites, network: Network) -> frozense
             continue
         is_named = not kernels.is_lost[view] and homes[view] != homes[below]
         if is_named or (homes[below] == _FIRST and view in split):
-            found.append(view)
-    return frozenset(found)
+            merged.append(view)
+    return frozenset(merged)
 
 
 def as_first(baseline: Baseline, sites: Sites, actions: SiteActions, apart: Collection[int]) -> Sites:
@@ -47,9 +47,9 @@ def as_first(baseline: Baseline, sites: Sites, actions: SiteActions, apart: Coll
     which are ``apart``, that is kept). A first one that was asked for by itself is a call until late, and not merged
     yet."""
     merged, node = sites.of_merged, sites.of_node
-    found = (merged >= 0) & actions.excluded[node] & actions.again[merged] & (actions.cell[merged] >= 0)
-    found[list(apart)] = False
-    views = np.flatnonzero(found).tolist()
+    taken = (merged >= 0) & actions.excluded[node] & actions.again[merged] & (actions.cell[merged] >= 0)
+    taken[list(apart)] = False
+    views = np.flatnonzero(taken).tolist()
     return sites.taken_for(
         baseline, [(view, int(merged[view])) for view in views if _are_in_one_cell(sites, actions, view)]
     )

@@ -119,12 +119,12 @@ def one_step(prepared: PlacedBaseline, step: Step) -> OneStep | None:
     count = int(starts[1])
     if steps < 2 or len(starts) != steps + 1 or len(baseline.kernels) != steps * count:
         return None
-    made = [np.flatnonzero(baseline.maker // count == number) for number in range(steps)]
+    blocks_of_step = [np.flatnonzero(baseline.maker // count == number) for number in range(steps)]
     rows = np.tile(np.arange(len(baseline.maker)), (steps, 1))
-    if len({len(mine) for mine in made}) > 1:
+    if len({len(blocks) for blocks in blocks_of_step}) > 1:
         return None
-    for number, mine in enumerate(made):
-        rows[number, made[0]] = mine
+    for number, blocks in enumerate(blocks_of_step):
+        rows[number, blocks_of_step[0]] = blocks
     if not all(_are_alike(prepared, rows, number, count) for number in range(1, steps)):
         return None
     first = _first(prepared, count)
@@ -138,19 +138,19 @@ def _are_alike(prepared: PlacedBaseline, rows: Ints, step: int, count: int) -> b
     kernels, blocks = baseline.kernels, baseline.blocks
     old, new = slice(0, count), slice(first, first + count)
     made = np.flatnonzero((baseline.maker >= 0) & (baseline.maker < count))
-    other = rows[step, made]
+    counterpart = rows[step, made]
     equal = [
         *_pairs(prepared, old, new),
         (_later(kernels.passing[old], first), kernels.passing[new]),
         (np.diff(kernels.before[old]), np.diff(kernels.before[new])),
-        (baseline.maker[made] + first, baseline.maker[other]),
-        (blocks.size_bytes[made], blocks.size_bytes[other]),
-        (baseline.host_bytes[made], baseline.host_bytes[other]),
+        (baseline.maker[made] + first, baseline.maker[counterpart]),
+        (blocks.size_bytes[made], blocks.size_bytes[counterpart]),
+        (baseline.host_bytes[made], baseline.host_bytes[counterpart]),
     ]
     return (
         all(column[old] == column[new] for column in (kernels.name, kernels.cell, kernels.primitive))
-        and all(np.array_equal(one, another) for one, another in equal)
-        and len(np.unique(blocks.start[other] - blocks.start[made])) <= 1
+        and all(np.array_equal(here, later) for here, later in equal)
+        and len(np.unique(blocks.start[counterpart] - blocks.start[made])) <= 1
         and _are_known_alike(baseline, old, new)
         and _read_alike(prepared, rows[step], old, new)
     )
@@ -168,21 +168,21 @@ def _are_known_alike(baseline: Baseline, old: slice, new: slice) -> bool:
     """What only some kernels have."""
     some = baseline.misnamed, baseline.turned, baseline.in_state or frozenset(), baseline.states, baseline.weights
     return all(
-        {kernel for kernel in found if kernel < old.stop}
-        == {kernel - new.start for kernel in found if new.start <= kernel < new.stop}
-        for found in some
+        {kernel for kernel in kernels if kernel < old.stop}
+        == {kernel - new.start for kernel in kernels if new.start <= kernel < new.stop}
+        for kernels in some
     )
 
 
 def _read_alike(prepared: PlacedBaseline, rows: Ints, old: slice, new: slice) -> bool:
     """``rows``: [blocks] those of the new step."""
     reads, of_read = prepared.baseline.reads, prepared.sites.of_read
-    inside, there = reads.kernel < old.stop, (reads.kernel >= new.start) & (reads.kernel < new.stop)
+    inside, repeated = reads.kernel < old.stop, (reads.kernel >= new.start) & (reads.kernel < new.stop)
     columns = reads.kernel, reads.until, reads.face, reads.via
     return (
-        np.array_equal(rows[reads.block[inside]], reads.block[there])
-        and np.array_equal(of_read[inside], of_read[there])
-        and all(np.array_equal(_later(column[inside], new.start), column[there]) for column in columns)
+        np.array_equal(rows[reads.block[inside]], reads.block[repeated])
+        and np.array_equal(of_read[inside], of_read[repeated])
+        and all(np.array_equal(_later(column[inside], new.start), column[repeated]) for column in columns)
     )
 
 
@@ -199,7 +199,7 @@ def _first(prepared: PlacedBaseline, count: int) -> PlacedBaseline:
     baseline, sites = prepared.baseline, prepared.sites
     kernels, reads = baseline.kernels, baseline.reads
     inside: Flags = reads.kernel < count
-    one = Baseline(
+    first_step = Baseline(
         blocks=baseline.blocks,
         maker=np.where(baseline.maker < count, baseline.maker, -1),
         host_bytes=baseline.host_bytes,
@@ -234,7 +234,7 @@ def _first(prepared: PlacedBaseline, count: int) -> PlacedBaseline:
         adds_up_experts=baseline.adds_up_experts,
     )
     return PlacedBaseline(
-        baseline=one,
+        baseline=first_step,
         sites=replace(
             sites,
             of_node=sites.of_node[:count],
@@ -244,11 +244,11 @@ def _first(prepared: PlacedBaseline, count: int) -> PlacedBaseline:
             of_place=sites.of_place[:count],
             of_merged=sites.of_merged[:count],
             of_viewed=sites.of_viewed[:count],
-            shared=tuple(found for found in sites.shared if found[0] < count),
+            shared=tuple(row for row in sites.shared if row[0] < count),
             home=None if sites.home is None else sites.home[:count],
-            unsaved=tuple(found for found in sites.unsaved if found[0] < count),
-            named=tuple(found for found in sites.named if found[0] < count),
-            scaled=tuple(found for found in sites.scaled if found[0] < count),
+            unsaved=tuple(row for row in sites.unsaved if row[0] < count),
+            named=tuple(row for row in sites.named if row[0] < count),
+            scaled=tuple(row for row in sites.scaled if row[0] < count),
         ),
         network=prepared.network,
     )

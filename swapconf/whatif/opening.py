@@ -19,7 +19,6 @@ from swapconf.trace.columns import Flags, Ints
 from swapconf.trace.lifetimes import TICKS
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.launch_order import Region, order
-from swapconf.whatif.loss import launched
 from swapconf.whatif.recompute import StrategyProgram
 from swapconf.whatif.slots import BEFORE_GRADIENTS, GRADIENT_ONLY, TURN
 from swapconf.whatif.streams import in_order
@@ -30,15 +29,15 @@ def opened(
     baseline: Baseline,
     program: StrategyProgram,
     windows: Windows,
-    known: Mapping[int, Ints],
+    alone: Mapping[int, Ints],
     slack: Slack | None = None,
 ) -> tuple[StrategyProgram, Windows]:
-    """``known``: see `gradient_only`. The same program, where no copy reaches so far."""
+    """``alone``: see `gradient_only`. The same program, where no copy reaches so far."""
     begin = baseline.returnable[windows.face]
     places: dict[int, int] = {}
     returned = windows.returned.copy()
     untied = _untied(baseline, program, windows)
-    for start, late in known.items():
+    for start, late in alone.items():
         last = int(program.where[late].max())
         copies = np.flatnonzero((begin == start) & ~windows.unread & (windows.returned <= last)).tolist()
         if copies:
@@ -52,7 +51,7 @@ def opened(
                     returned[~item] = max(place, int(windows.copied[~item]) + 1)
     if not places:
         return program, windows
-    program = in_order(baseline, launched(program, places))
+    program = in_order(baseline, program.moved(places))
     return program, freed(baseline, program, replace(windows, returned=returned), slack)
 
 
@@ -60,8 +59,7 @@ def _untied(baseline: Baseline, program: StrategyProgram, windows: Windows) -> F
     """[windows] the prefetch reaches back before the start of the step, where copies count."""
     kernels = np.sort(np.concatenate([program.where, program.inserted]))
     copies = np.sort(np.concatenate([windows.copied, windows.returned[~windows.unread]]))
-    starts = baseline.step_starts
-    begin = starts[np.searchsorted(starts, windows.face, side="right") - 1] * TICKS
+    begin = baseline.step_starts[np.searchsorted(baseline.step_starts, windows.face, side="right") - 1] * TICKS
     counted = sum(
         np.searchsorted(events, windows.used) - np.searchsorted(events, begin) for events in (kernels, copies)
     )
@@ -78,9 +76,9 @@ def _placed(
             waiting.append(item)
             continue
         first = int(program.where[item]) - BEFORE_GRADIENTS
-        yield from ((one, first + TURN * turn) for turn, one in enumerate(waiting))
+        yield from ((entry, first + TURN * turn) for turn, entry in enumerate(waiting))
         waiting = []
-    yield from ((one, last * TICKS + GRADIENT_ONLY + TURN * turn) for turn, one in enumerate(waiting))
+    yield from ((entry, last * TICKS + GRADIENT_ONLY + TURN * turn) for turn, entry in enumerate(waiting))
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +98,7 @@ class _Opening:
         for reader, copy in zip(self.program.reader[inside].tolist(), self.windows.uses[inside].tolist(), strict=True):
             read.setdefault(reader, set()).add(copy)
         first = sorted(self.kernels, key=lambda kernel: int(self.program.where[kernel]))
-        inner = sorted({copy for found in read.values() for copy in found} & set(copies))
+        inner = sorted({copy for of_reader in read.values() for copy in of_reader} & set(copies))
         if inner:  # what reads a copy waits for it in the first order, too
             first = [item for item in self._launch(first, read, inner, {}) if item >= 0]
         return self._launch(first, read, copies, self._ties(first, copies))
@@ -132,8 +130,8 @@ class _Opening:
 
     def _depths(self, first: Iterable[int], copies: Iterable[int], ties: Mapping[int, int]) -> dict[int, int]:
         """A copy is a kernel itself, and what ties it stands between it and the start."""
-        found = {~copy: int(self.windows.far[copy]) + 1 + (copy in ties) for copy in copies}
-        return found | {kernel: int(self.baseline.distance[kernel]) for kernel in first}
+        depth_of = {~copy: int(self.windows.far[copy]) + 1 + (copy in ties) for copy in copies}
+        return depth_of | {kernel: int(self.baseline.distance[kernel]) for kernel in first}
 
     def _needs(
         self, first: Sequence[int], read: Mapping[int, set[int]], ties: Mapping[int, int]

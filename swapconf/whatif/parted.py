@@ -19,7 +19,7 @@ import numpy as np
 from swapconf.decide.strategy import Recompute, Strategy, Swap
 from swapconf.trace.columns import Flags, Ints
 from swapconf.whatif.baseline import Baseline
-from swapconf.whatif.recompute import StrategyProgram
+from swapconf.whatif.recompute import Additions, BlockUse, StrategyProgram
 from swapconf.whatif.sites import Sites
 
 User: TypeAlias = tuple[int, str]  # number of a layer, path of a cell
@@ -45,37 +45,37 @@ def flags(strategy: Strategy) -> dict[tuple[str, str], Hashable]:
     """By site, what its primitive is flagged with: the prefetch of its swap, or its own recompute, or that this is
     excluded; and that the recompute of its communication was asked for, whatever it is. A cell that is recomputed
     without ``mp_comm_recompute`` flags all that is in it (`Cell.recompute`)."""
-    found: dict[tuple[str, str], Hashable] = {}
+    flag_of: dict[tuple[str, str], Hashable] = {}
     flags_cells = not strategy.recompute_options.get("mp_comm_recompute", True)
     for site, action in strategy.actions().items():
         if isinstance(action, Swap):
-            found[site] = action.prefetch
+            flag_of[site] = action.prefetch
         elif isinstance(action, Recompute) and action.root == site[1]:
-            found[site] = "again"
+            flag_of[site] = "again"
         elif isinstance(action, Recompute) and flags_cells:
-            found[site] = "no communication"
-    found |= {(entry.layer.name, path): "excluded" for entry in strategy.layers for path in entry.plan.excluded}
+            flag_of[site] = "no communication"
+    flag_of |= {(entry.layer.name, path): "excluded" for entry in strategy.layers for path in entry.plan.excluded}
     beside = (
         (entry.layer.name, path) for entry in strategy.layers for path, on in entry.plan.comm_recompute.items() if on
     )
-    return found | {site: (found.get(site), "communication") for site in beside}
+    return flag_of | {site: (flag_of.get(site), "communication") for site in beside}
 
 
 def kinds(baseline: Baseline, flags: Mapping[int, Mapping[User, Hashable]]) -> list[tuple[int, frozenset[User]]]:
     """(kernel, users): for each shared kernel the users that are flagged alike, without those that are flagged as the
     one that the baseline names it after. ``flags``: by kernel and user; what it reads counts, too."""
     whole: dict[int, dict[User, Hashable]] = {}
-    found = []
+    own_kinds = []
     for kernel in sorted(flags):
         faces = (int(baseline.reads.face[row]) for row in baseline.rows_of(kernel))
         read = [whole[face] for face in faces if face in whole]
-        whole[kernel] = {user: (flag, *(other.get(user) for other in read)) for user, flag in flags[kernel].items()}
+        whole[kernel] = {user: (flag, *(below.get(user) for below in read)) for user, flag in flags[kernel].items()}
         alike: dict[Hashable, set[User]] = {}
         for user, flag in whole[kernel].items():
             alike.setdefault(flag, set()).add(user)
         home = int(baseline.kernels.layer[kernel]), baseline.kernels.cell[kernel]
-        found += [(kernel, frozenset(users)) for users in alike.values() if home not in users]
-    return found
+        own_kinds += [(kernel, frozenset(users)) for users in alike.values() if home not in users]
+    return own_kinds
 
 
 def parted(baseline: Baseline, program: StrategyProgram, owns: Sequence[Own]) -> StrategyProgram:
@@ -84,66 +84,43 @@ def parted(baseline: Baseline, program: StrategyProgram, owns: Sequence[Own]) ->
     layer = np.where(passes >= 0, kernels.layer[passes], -1)[program.reader]
     layer[program.reader < 0] = -1
     block, site = program.block.copy(), program.site.copy()
-    rows, origin, born, copies = list[tuple[int, int]](), list[int](), list[int](), list[int]()
-    inserted = list[int]()
-    new: dict[tuple[int, frozenset[User]], int] = {}
+    more, new = Additions(), dict[tuple[int, frozenset[User]], int]()
     of_users: dict[tuple[tuple[str, ...], frozenset[User]], Flags] = {}
     for turn, own in enumerate(owns):
         at = int(program.where[own.kernel]) + 2 * (turn + 1)
         if (own.cells, own.users) not in of_users:
             of_users[own.cells, own.users] = _read_by(baseline, program, layer, own)
-        mine = of_users[own.cells, own.users]
-        for made in baseline.made.get(own.kernel, ()):
-            new[made, own.users] = len(baseline.maker) + len(program.origin) + len(origin)
-            uses = mine & (program.block == made)
-            block[uses] = new[made, own.users]
+        made, first = baseline.made.get(own.kernel, []), len(baseline.maker) + len(program.origin) + len(more.blocks)
+        for copy, row in enumerate(made, first):
+            new[row, own.users] = copy
+            uses = of_users[own.cells, own.users] & (program.block == row)
+            block[uses] = copy
             site[uses & (site >= 0)] = own.site
-            origin.append(made)
-            born.append(at)
-        copies.append(own.kernel)
-        inserted.append(at)
-        rows += [
-            (new.get((int(read), own.users), int(read)), at)
-            for read in baseline.reads.block[baseline.rows_of(own.kernel)].tolist()
-        ]
-    added = np.array(rows, dtype=np.int64).reshape(-1, 2)
-    nothing = np.full(len(added), -1, dtype=np.int64)
-    return replace(
-        program,
-        block=np.concatenate([block, added[:, 0]]),
-        position=np.concatenate([program.position, added[:, 1]]),
-        until=np.concatenate([program.until, added[:, 1]]),
-        face=np.concatenate([program.face, nothing]),
-        site=np.concatenate([site, nothing]),
-        reader=np.concatenate([program.reader, nothing]),
-        again=np.concatenate([program.again, np.zeros(len(added), dtype=np.bool_)]),
-        origin=_longer(program.origin, origin),
-        born=_longer(program.born, born),
-        copies=_longer(program.copies, copies),
-        inserted=_longer(program.inserted, inserted),
-        parted=len(copies),
-    )
+        more.launch(own.kernel, made, at)
+        read = baseline.reads.block[baseline.rows_of(own.kernel)].tolist()
+        more.uses += [BlockUse(new.get((row, own.users), row), at) for row in read]
+    return replace(program.with_more(block, site, more, again=False), parted=len(owns))
 
 
 def _read_by(baseline: Baseline, program: StrategyProgram, layer: Ints, own: Own) -> Flags:
     """[rows] whether some users read there. ``layer``: [rows] of who reads."""
     place = baseline.place_among(own.cells)[program.reader]
-    found = np.zeros(len(layer), dtype=np.bool_)
+    is_read = np.zeros(len(layer), dtype=np.bool_)
     for turn, cell in enumerate(own.cells):
-        layers = [number for number, one in own.users if one == cell]
-        found |= np.isin(layer, layers) & (place == turn)
-    return found
+        layers = [number for number, user_cell in own.users if user_cell == cell]
+        is_read |= np.isin(layer, layers) & (place == turn)
+    return is_read
 
 
 def stand_ins(baseline: Baseline, sites: Sites, again: Flags) -> Ints:
     """Casts of which an equal one of another cell runs again for a gradient: the two are one in the forward pass only.
     So are communication and the view that it sends. ``again``: [reads] the owner runs again."""
     face, kernels = baseline.reads.face, baseline.kernels
-    other = again & (face >= 0) & (sites.of_read >= 0) & (sites.of_read != sites.of_moved[face])
-    found = face[other]
-    sent = found[(sites.of_node[found] < 0) & (kernels.stream[found] != 0)]
+    elsewhere = again & (face >= 0) & (sites.of_read >= 0) & (sites.of_read != sites.of_moved[face])
+    faces = face[elsewhere]
+    sent = faces[(sites.of_node[faces] < 0) & (kernels.stream[faces] != 0)]
     read = face[np.isin(baseline.reads.kernel, sent) & (face >= 0)]
-    casts = found[(sites.of_node[found] >= 0) & (kernels.primitives[found] == "Cast")]
+    casts = faces[(sites.of_node[faces] >= 0) & (kernels.primitives[faces] == "Cast")]
     return np.concatenate([casts, sent, read[baseline.views[read]]])
 
 
@@ -158,25 +135,25 @@ def own_views(baseline: Baseline, sites: Sites, again: Flags, flagged: Flags) ->
     return _with_forward(baseline, sites, through), _with_forward(baseline, sites, staying)
 
 
-def _with_forward(baseline: Baseline, sites: Sites, mine: Flags) -> Flags:
+def _with_forward(baseline: Baseline, sites: Sites, through: Flags) -> Flags:
     """[reads] those, and those by the forward pass of the same cells."""
     reads, homes = baseline.reads, sites.homes(baseline)
     cells = {
         (face, sites.names[site][1].rpartition(".")[0])
-        for face, site in zip(reads.face[mine].tolist(), sites.of_read[mine].tolist(), strict=True)
+        for face, site in zip(reads.face[through].tolist(), sites.of_read[through].tolist(), strict=True)
     }
     shared = (reads.face >= 0) & baseline.views[reads.face] & ~baseline.kernels.backward[reads.kernel]
-    found = mine.copy()
+    extended = through.copy()
     for row in np.flatnonzero(shared).tolist() if cells else ():
-        found[row] = (int(reads.face[row]), homes[int(reads.kernel[row])]) in cells
-    return found
+        extended[row] = (int(reads.face[row]), homes[int(reads.kernel[row])]) in cells
+    return extended
 
 
 def standing_views(baseline: Baseline, sites: Sites) -> Flags:
     """[kernels] views that stand for equal ones of other cells, whose gradients read them."""
-    reads, found = baseline.reads, np.zeros(len(baseline.kernels), dtype=np.bool_)
-    found[reads.face[others(baseline, sites)]] = True
-    return found
+    reads, standing = baseline.reads, np.zeros(len(baseline.kernels), dtype=np.bool_)
+    standing[reads.face[others(baseline, sites)]] = True
+    return standing
 
 
 def others(baseline: Baseline, sites: Sites) -> Flags:
@@ -203,20 +180,20 @@ def shared_casts(baseline: Baseline, sites: Sites, strategy: Strategy) -> list[O
     templates = strategy.operators
     row_of_site = {site: row for row, site in enumerate(sites.names)}
     reader, face = baseline.edges
-    asked = (face < int(baseline.step_starts[1])) & (kernels.primitives == "Cast")[face] & ~kernels.backward[reader]
-    asked &= (sites.of_node[face] >= 0) & (sites.of_node[reader] >= 0)
-    found: dict[tuple[int, str], Own] = {}
-    for kernel, one in sorted(zip(face[asked].tolist(), reader[asked].tolist(), strict=True)):
+    shared = (face < int(baseline.step_starts[1])) & (kernels.primitives == "Cast")[face] & ~kernels.backward[reader]
+    shared &= (sites.of_node[face] >= 0) & (sites.of_node[reader] >= 0)
+    owns: dict[tuple[int, str], Own] = {}
+    for kernel, user in sorted(zip(face[shared].tolist(), reader[shared].tolist(), strict=True)):
         layer, path = sites.names[sites.of_node[kernel]]
         home, _, name = path.rpartition(".")
-        cell, read_by = kernels.cell[one], sites.names[sites.of_node[one]][1]
+        cell, read_by = kernels.cell[user], sites.names[sites.of_node[user]][1]
         site = layer, f"{cell}.{name}"
         if cell == home or site not in row_of_site:
             continue
         if read_by in templates[layer][site[1]].consumers and read_by not in templates[layer][path].consumers:
             users = frozenset({(int(kernels.layer[kernel]), cell)})
-            found[kernel, cell] = Own(kernel=kernel, users=users, cells=(home, cell), site=row_of_site[site])
-    return list(found.values())
+            owns[kernel, cell] = Own(kernel=kernel, users=users, cells=(home, cell), site=row_of_site[site])
+    return list(owns.values())
 
 
 def gathers_apart(baseline: Baseline, sites: Sites, again: Flags) -> list[Own]:
@@ -224,24 +201,23 @@ def gathers_apart(baseline: Baseline, sites: Sites, again: Flags) -> list[Own]:
     where that of the one it is named after does not, or the other way round, have one for themselves (see
     `communicated.gathered_once`). ``again``: [sites], and one more for none."""
     kernels, (reader, face) = baseline.kernels, baseline.edges
-    asked = (face < int(baseline.step_starts[1])) & ~kernels.backward[reader] & (kernels.passing[face] >= 0)
-    asked &= (kernels.stream[face] != 0) & (sites.of_node[face] < 0) & (sites.of_moved[face] >= 0)
+    gathers = (face < int(baseline.step_starts[1])) & ~kernels.backward[reader] & (kernels.passing[face] >= 0)
+    gathers &= (kernels.stream[face] != 0) & (sites.of_node[face] < 0) & (sites.of_moved[face] >= 0)
     readers: dict[int, list[int]] = {}
-    for kernel, one in sorted(zip(face[asked].tolist(), reader[asked].tolist(), strict=True)):
-        readers.setdefault(kernel, []).append(one)
-    found = []
-    for kernel, ones in readers.items():
+    for kernel, user in sorted(zip(face[gathers].tolist(), reader[gathers].tolist(), strict=True)):
+        readers.setdefault(kernel, []).append(user)
+    owns = []
+    for kernel, nodes in readers.items():
         layer, path = sites.names[sites.of_moved[kernel]]
         home, _, name = path.rpartition(".")
-        rows = {kernels.cell[one]: sites.row_of.get((layer, f"{kernels.cell[one]}.{name}"), -1) for one in ones}
+        rows = {kernels.cell[node]: sites.row_of.get((layer, f"{kernels.cell[node]}.{name}"), -1) for node in nodes}
         is_again = bool(again[sites.of_moved[kernel]])
         cells = [cell for cell, row in rows.items() if cell != home and row >= 0 and bool(again[row]) != is_again]
         if cells:
             users = frozenset((int(kernels.layer[kernel]), cell) for cell in cells)
             view = int(baseline.reads.face[baseline.rows_of(kernel)][0])
-            found += [Own(kernel=one, users=users, cells=(home, *cells), site=rows[cells[0]]) for one in (view, kernel)]
-    return found
-
-
-def _longer(column: Ints, more: Sequence[int]) -> Ints:
-    return np.concatenate([column, np.array(more, dtype=np.int64)])
+            owns += [
+                Own(kernel=own_kernel, users=users, cells=(home, *cells), site=rows[cells[0]])
+                for own_kernel in (view, kernel)
+            ]
+    return owns

@@ -140,29 +140,29 @@ def gradient_only(baseline: Baseline) -> dict[int, Ints]:
     inside &= kernels.backward & ~baseline.views
     of_gradients = np.zeros(len(kernels), dtype=np.bool_)
     of_gradients[reads.kernel[kernels.backward[baseline.maker[reads.block]]]] = True
-    found: dict[int, Ints] = {}
+    by_start: dict[int, Ints] = {}
     for start in np.unique(baseline.returnable[baseline.returnable > 0]).tolist():
         end = start + int(np.argmax(np.append(inside[start:], True)))
         if needed := _needed(baseline, _alone(baseline, start, end), of_gradients):
-            found[start] = np.array(needed, dtype=np.int64)
-    return found
+            by_start[start] = np.array(needed, dtype=np.int64)
+    return by_start
 
 
 def _alone(baseline: Baseline, start: int, end: int) -> list[int]:
     kernels, maker = baseline.kernels, baseline.maker[baseline.reads.block]
-    found: list[int] = []
+    alone: list[int] = []
     for kernel in range(start, end):
         makers = [int(maker[row]) for row in baseline.rows_of(kernel)]
         is_forward = bool(makers) and not kernels.backward[kernel] and kernels.stream[kernel] == 0
-        if is_forward and all(source < start or source in found for source in makers):
-            found.append(kernel)
-    return found
+        if is_forward and all(source < start or source in alone for source in makers):
+            alone.append(kernel)
+    return alone
 
 
 def _needed(baseline: Baseline, alone: list[int], of_gradients: Flags) -> list[int]:
-    found: list[int] = []
+    needed: list[int] = []
     for kernel in reversed(alone):
         readers = set(baseline.followers(kernel))
-        if readers & set(found) or any(of_gradients[reader] for reader in readers - set(alone)):
-            found.insert(0, kernel)
-    return found
+        if readers & set(needed) or any(of_gradients[reader] for reader in readers - set(alone)):
+            needed.insert(0, kernel)
+    return needed

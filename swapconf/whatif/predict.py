@@ -86,8 +86,8 @@ def prediction(prepared: PlacedBaseline, launched: LaunchPlan) -> Prediction:
     blocks, count = baseline.blocks, len(baseline.blocks)
     total = count + len(program.origin)
     held = np.full(total, -1, dtype=np.int64)
-    made = baseline.maker >= 0
-    held[:count][made] = program.where[baseline.maker[made]]
+    has_maker = baseline.maker >= 0
+    held[:count][has_maker] = program.where[baseline.maker[has_maker]]
     held[count:] = program.born
     staying = windows.uses < 0
     np.maximum.at(held, program.block[staying], program.until[staying])
@@ -95,11 +95,13 @@ def prediction(prepared: PlacedBaseline, launched: LaunchPlan) -> Prediction:
     old = baseline.maker.copy() * TICKS
     np.maximum.at(old, baseline.reads.block, baseline.reads.until * TICKS)
     start = np.concatenate([blocks.start, born_at(baseline, program.born)])
-    elsewhere = np.flatnonzero(made)[program.where[baseline.maker[made]] != baseline.maker[made] * TICKS]
+    elsewhere = np.flatnonzero(has_maker)[program.where[baseline.maker[has_maker]] != baseline.maker[has_maker] * TICKS]
     start[elsewhere] = born_at(baseline, program.where[baseline.maker[elsewhere]])
     start[windows.block[windows.early]] = born_at(baseline, windows.copied[windows.early] - 2)
     end = np.concatenate([blocks.end, np.zeros(total - count, dtype=np.int64)])
-    changed = np.flatnonzero(np.concatenate([(held[:count] != old) & made, np.ones(total - count, dtype=np.bool_)]))
+    changed = np.flatnonzero(
+        np.concatenate([(held[:count] != old) & has_maker, np.ones(total - count, dtype=np.bool_)])
+    )
     origin = np.concatenate([np.arange(count), program.origin])[changed]
     end[changed] = _freed(baseline, held[changed], origin, old)
     kept = windows.returned.copy()
@@ -120,32 +122,25 @@ def prediction(prepared: PlacedBaseline, launched: LaunchPlan) -> Prediction:
         underflows=windows.underflows,
         stranded=np.zeros(len(windows.row), dtype=np.bool_),
     )
-    alone = np.flatnonzero(windows.apart)
-    later, row, weights = windows.later, windows.row[windows.later.window], launched.weights
-    device = _with_copies(
+    back, alone = ~windows.unread, windows.apart
+    later, weights = windows.later, launched.weights
+    device = _timeline(
         blocks,
-        program,
-        start,
-        end,
-        moves,
-        windows,
+        _Blocks(row=np.arange(count), start=start[:count], end=end[:count]),
+        _Blocks(row=program.origin, start=start[count:], end=end[count:], category=Category.RECOMPUTED),
+        _Blocks(row=windows.row[back], start=moves.returned[back], end=moves.end[back], category=Category.SWAP),
         _Blocks(
-            block=np.concatenate([row, windows.row[alone], weights.row]),
-            start=np.concatenate(
-                [
-                    born_at(baseline, later.returned),
-                    born_at(baseline, windows.face[alone] * TICKS) + 1,
-                    born_at(baseline, weights.born),
-                ]
-            ),
-            end=np.concatenate(
-                [
-                    _freed(baseline, later.until, row, old),
-                    _freed(baseline, windows.released[alone], windows.row[alone], old),
-                    freed_after(baseline, weights.until),
-                ]
-            ),
+            row=windows.row[later.window],
+            start=born_at(baseline, later.returned),
+            end=_freed(baseline, later.until, windows.row[later.window], old),
+            category=Category.SWAP,
         ),
+        _Blocks(
+            row=windows.row[alone],
+            start=born_at(baseline, windows.face[alone] * TICKS) + 1,
+            end=_freed(baseline, windows.released[alone], windows.row[alone], old),
+        ),
+        _Blocks(row=weights.row, start=born_at(baseline, weights.born), end=freed_after(baseline, weights.until)),
     )
     again = int((~baseline.views[program.copies[: len(program.copies) - program.parted]]).sum())
     return Prediction(
@@ -160,36 +155,34 @@ def _freed(baseline: Baseline, position: Ints, row: Ints, old: Ints) -> Ints:
 
 @dataclass(frozen=True, kw_only=True)
 class _Blocks:
-    """More blocks, each like a row of the baseline but for its life."""
+    """Blocks, each like a row of the baseline but for its life. ``category``: None for that of the row."""
 
-    block: Ints
+    row: Ints
     start: Ints
     end: Ints
+    category: Category | None = None
 
 
-def _with_copies(
-    blocks: Lifetimes, program: StrategyProgram, start: Ints, end: Ints, moves: Moves, windows: Windows, more: _Blocks
-) -> Lifetimes:
-    """All blocks, those that ran again and those that came back included, in order of birth."""
-    back = ~moves.unread
-    origin = np.concatenate([np.arange(len(blocks)), program.origin, windows.row[back], more.block])
-    category = blocks.category[origin]
-    again = slice(len(blocks), len(blocks) + len(program.origin))
-    category[again] = CATEGORIES.index(Category.RECOMPUTED)
-    category[again.stop : again.stop + int(back.sum()) + len(windows.later.window)] = CATEGORIES.index(Category.SWAP)
-    is_persistent = blocks.is_persistent[origin]
-    is_persistent[len(blocks) :] = False  # copies of weights are not
-    start = np.concatenate([start, moves.returned[back], more.start])
-    end = np.concatenate([end, moves.end[back], more.end])
+def _timeline(blocks: Lifetimes, own: _Blocks, *more: _Blocks) -> Lifetimes:
+    """All blocks in order of birth. ``own``: those of the baseline; what is ``more`` is not persistent, as copies of
+    weights."""
+    parts = (own, *more)
+    start = np.concatenate([part.start for part in parts])
     order = np.argsort(start, kind="stable")
+    row = np.concatenate([part.row for part in parts])[order]
+    category = blocks.category[row]
+    place = np.repeat(np.arange(len(parts)), [len(part.row) for part in parts])[order]
+    for index, part in enumerate(parts):
+        if part.category is not None:
+            category[place == index] = CATEGORIES.index(part.category)
     return Lifetimes(
         start=start[order],
-        end=np.minimum(end[order], NEVER),
-        size_bytes=blocks.size_bytes[origin][order],
-        is_persistent=is_persistent[order],
-        category=category[order],
-        layer=blocks.layer[origin][order],
-        name=blocks.name[origin][order],
+        end=np.minimum(np.concatenate([part.end for part in parts])[order], NEVER),
+        size_bytes=blocks.size_bytes[row],
+        is_persistent=blocks.is_persistent[row] & (place == 0),
+        category=category,
+        layer=blocks.layer[row],
+        name=blocks.name[row],
         names=blocks.names,
     )
 
@@ -211,7 +204,7 @@ def views_apart(prepared: PlacedBaseline, actions: SiteActions, program: Strateg
     primitive = prepared.baseline.kernels.primitives
     rows = np.flatnonzero((program.site >= 0) & (program.face >= 0))
     face, kind = program.face[rows], actions.moved_alike[program.site[rows]]
-    least, most = np.full(len(primitive), np.iinfo(np.int64).max), np.full(len(primitive), -1, dtype=np.int64)
+    least, most = np.full(len(primitive), NEVER), np.full(len(primitive), -1, dtype=np.int64)
     np.minimum.at(least, face, kind)
     np.maximum.at(most, face, kind)
     return np.asarray(prepared.baseline.views & (least < most))
@@ -236,8 +229,7 @@ def underflows(
     """
     kernels = np.sort(np.concatenate([program.where, program.inserted, program.where[windows.face[more]]]))
     copies = np.sort(np.concatenate([windows.copied, windows.returned[~windows.unread]]))
-    starts = baseline.step_starts
-    begin = starts[np.searchsorted(starts, windows.face, side="right") - 1] * TICKS
+    begin = baseline.step_starts[np.searchsorted(baseline.step_starts, windows.face, side="right") - 1] * TICKS
     plain = np.searchsorted(kernels, windows.used) - np.searchsorted(kernels, begin)
     counted = plain + np.searchsorted(copies, windows.used) - np.searchsorted(copies, begin)
     between = (windows.prefetch < counted + margin) & (windows.prefetch >= plain - margin)

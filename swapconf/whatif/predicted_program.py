@@ -189,34 +189,33 @@ def _readers(step: Step, schedule: LaunchPlan, launches: _Launches) -> _Pairs:
     uses = np.flatnonzero((maker >= 0) & (step.program.stream[maker] != step.program.main_stream))
     maker, repeated = maker[uses], program.block[uses] >= len(baseline.maker)
     reader = _launched_at(launches, program.position[uses])
-    made = np.where(repeated, launches.again_at[maker], launches.kernel_at[maker])
-    usable = launches.is_main[reader] & (made >= 0)
-    reader, made = reader[usable], made[usable]
+    made_at = np.where(repeated, launches.again_at[maker], launches.kernel_at[maker])
+    usable = launches.is_main[reader] & (made_at >= 0)
+    reader, made_at = reader[usable], made_at[usable]
     first = np.full(len(launches.position), NEVER, dtype=np.int64)
-    np.minimum.at(first, made, reader)
-    made = np.flatnonzero(first < NEVER)
-    return first[made], made
+    np.minimum.at(first, made_at, reader)
+    made_at = np.flatnonzero(first < NEVER)
+    return first[made_at], made_at
 
 
 def _copies(schedule: LaunchPlan, launches: _Launches) -> _Pairs:
     """Copies back wait for copies to the host, and readers for copies back."""
-    windows = schedule.windows
-    mine = np.flatnonzero(launches.back_at >= 0)
-    out, back = launches.out_at[mine], launches.back_at[mine]
+    returning = np.flatnonzero(launches.back_at >= 0)
+    out, back = launches.out_at[returning], launches.back_at[returning]
     number = np.arange(len(launches.part))
     latest = np.maximum.accumulate(np.where(launches.part == _OUT, number, -1))[back]
-    reader = _launched_at(launches, windows.used[mine])
+    reader = _launched_at(launches, schedule.windows.used[returning])
     return np.concatenate([back, back, reader]), np.concatenate([out, latest, back])
 
 
 def _releases(schedule: LaunchPlan, launches: _Launches, kind: NDArray[np.uint8]) -> _Pairs:
     """The main stream, and collectives launched before its next kernel, wait for copies to the host."""
     main, out_at = launches.main, launches.out_at
-    mine = np.flatnonzero(out_at >= 0)
-    due = out_at[mine] + 3 * schedule.windows.prefetch[mine]
+    moving = np.flatnonzero(out_at >= 0)
+    due = out_at[moving] + 3 * schedule.windows.prefetch[moving]
     follower = np.searchsorted(main, due) + 1
     order = np.argsort(follower, kind="stable")
-    mine, follower = mine[order], follower[order]
+    moving, follower = moving[order], follower[order]
     inside = follower < len(main)
     talking = np.flatnonzero((kind == COLLECTIVE) & ~launches.is_main)
     behind = np.searchsorted(main, talking)
@@ -225,15 +224,15 @@ def _releases(schedule: LaunchPlan, launches: _Launches, kind: NDArray[np.uint8]
     handed = ranges(first, count)
     return (
         np.concatenate([main[follower[inside]], np.repeat(talking, count)]),
-        np.concatenate([out_at[mine[inside]], out_at[mine[handed]]]),
+        np.concatenate([out_at[moving[inside]], out_at[moving[handed]]]),
     )
 
 
 def _launched_at(launches: _Launches, position: Ints) -> Ints:
     """The kernel that stands at each position."""
     kernels = np.flatnonzero(launches.part <= _AGAIN)
-    found = np.searchsorted(launches.position[kernels], position)
-    return np.asarray(kernels[np.minimum(found, len(kernels) - 1)])
+    place = np.searchsorted(launches.position[kernels], position)
+    return np.asarray(kernels[np.minimum(place, len(kernels) - 1)])
 
 
 def _joined(*pairs: _Pairs) -> _Pairs:

@@ -132,13 +132,13 @@ def _in_state(graph: LaunchGraph | None, kernels: Sequence[Kernel]) -> frozenset
     """Kernels of whose output a node makes a value that waits for a state."""
     if graph is None:
         return None
-    found = set()
+    names = set()
     for node, primitive in enumerate(graph.primitive):
         if primitive == DEPEND:
             value, awaited = graph.inputs[node][:2]
             if value != NO_NODE and awaited != NO_NODE and graph.primitive[awaited] == STATE:
-                found.add(graph.name[value])
-    return frozenset(index for index, kernel in enumerate(kernels) if kernel.name in found)
+                names.add(graph.name[value])
+    return frozenset(index for index, kernel in enumerate(kernels) if kernel.name in names)
 
 
 def _await_sends(kernels: Iterable[Kernel]) -> Iterator[int]:
@@ -160,7 +160,9 @@ def _await_sends(kernels: Iterable[Kernel]) -> Iterator[int]:
 
 def _joined(kernels: Sequence[Kernel]) -> frozenset[int]:
     """Kernels that are of one row of the order of execution with the one in front of them."""
-    return frozenset(number for number, (one, other) in enumerate(pairwise(kernels), 1) if one.index == other.index)
+    return frozenset(
+        number for number, (first, second) in enumerate(pairwise(kernels), 1) if first.index == second.index
+    )
 
 
 def _adds_up_experts(blocks: Iterable[Block], tasks: Sequence[Task], stream: Ints) -> bool:
@@ -170,11 +172,11 @@ def _adds_up_experts(blocks: Iterable[Block], tasks: Sequence[Task], stream: Int
 
 
 def _host_bytes(tasks: Sequence[Task], row: dict[int, int]) -> Ints:
-    found = np.zeros(len(row), dtype=np.int64)
+    host_bytes = np.zeros(len(row), dtype=np.int64)
     for task in tasks:
         for tensor, output in zip(task.outputs, task.output_tensors, strict=False):
-            found[row[tensor]] = -(-(output.size_bytes or 0) // ALIGNMENT) * ALIGNMENT
-    return found
+            host_bytes[row[tensor]] = -(-(output.size_bytes or 0) // ALIGNMENT) * ALIGNMENT
+    return host_bytes
 
 
 def _before(maker: Ints, blocks: Sequence[Block], count: int) -> Ints:
@@ -189,16 +191,16 @@ def _before(maker: Ints, blocks: Sequence[Block], count: int) -> Ints:
 def _reads(kernels: Sequence[Kernel], tasks: Sequence[Task], row: dict[int, int], maker: Ints, stream: Ints) -> Reads:
     """All uses of blocks that kernels made."""
     faces: dict[int, list[tuple[int, str, tuple[int, ...]]]] = {}
-    found: list[tuple[int, int, int]] = []
+    uses: list[tuple[int, int, int]] = []
     for index, (kernel, task) in enumerate(zip(kernels, tasks, strict=True)):
         for tensor, shape in _inputs(task):
             if maker[row[tensor]] >= 0:
-                found.append((row[tensor], index, _face(faces[tensor], kernel, shape)))
+                uses.append((row[tensor], index, _face(faces[tensor], kernel, shape)))
         for place, output in enumerate(task.outputs):
             shape = task.output_tensors[place].shape if place < len(task.output_tensors) else ()
             faces.setdefault(output, []).append((index, kernel.output, shape))
-    found.sort()
-    block, reader, face = (np.array(column, dtype=np.int64) for column in zip(*found, strict=True))
+    uses.sort()
+    block, reader, face = (np.array(column, dtype=np.int64) for column in zip(*uses, strict=True))
     return Reads(block=block, kernel=reader, until=_until(block, reader, maker, stream), face=face, via=face)
 
 
@@ -224,8 +226,8 @@ def _face(candidates: Sequence[tuple[int, str, tuple[int, ...]]], kernel: Kernel
 
 
 def _until(block: Ints, reader: Ints, maker: Ints, stream: Ints) -> Ints:
-    made = maker[block]
-    return released(reader, stream[reader], made, stream[made], np.arange(len(stream)))
+    source = maker[block]
+    return released(reader, stream[reader], source, stream[source], np.arange(len(stream)))
 
 
 def _backward(kernels: Sequence[Kernel], reads: Reads, maker: Ints, behind: Flags) -> Flags:

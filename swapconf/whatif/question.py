@@ -30,7 +30,6 @@ from swapconf.whatif.baseline_step import added_operations
 from swapconf.whatif.belongs import other_run, recomputes
 from swapconf.whatif.graph.predict import GraphedBaseline
 from swapconf.whatif.inlined import inlined_otherwise
-from swapconf.whatif.making import making
 from swapconf.whatif.placed import PlacedBaseline, placed
 from swapconf.whatif.predict import LaunchPlan, prediction, schedule
 from swapconf.whatif.prediction import Moves, Prediction
@@ -46,6 +45,8 @@ from swapconf.words.units import show_bytes
 
 BASELINE_ORIGIN = phrase("dry run level 1 (operator workspace excluded)")
 ORIGIN = phrase("what-if from a {run}", run=BASELINE_ORIGIN)
+_COMMUNICATION = "select_comm_recompute"
+_SWITCHES = ("swap_config.swap", "recompute_config.recompute", "recompute_config.select_recompute")
 
 
 class Mismatch(ValueError):
@@ -90,9 +91,9 @@ class Question:
         trace = trace_folder.read(folder, run_record.report(folder).get("rank", 0))
         settings = run_record.read(folder).get("settings")
         recorded = settings if isinstance(settings, dict) else {}
-        if other := other_run(study, trace, recorded):
+        if reason := other_run(study, trace, recorded):
             raise Mismatch(
-                phrase("{reason}; make a trace of this config: {command}", reason=other, command=making(study))
+                phrase("{reason}; make a trace of this config: {command}", reason=reason, command=making(study))
             )
         if not network.is_known:
             raise Mismatch(_not_read(study))
@@ -110,9 +111,11 @@ class Question:
         self.prepared = placed(baseline, network)
         self._machine = machine
         self.clock = None if machine is None else step_time.clock(trace, baseline, machine)
-        self._told = run_record.pool(folder)
-        replayed = replay(trace, lifetimes(trace) if baseline.joined else baseline.blocks, self._told)
-        self.pool = _asked(replayed.pool, self._told, run_record.pool_of(study.document.root.plain(), {}))
+        self._recorded_pool = run_record.pool(folder)
+        replayed = replay(trace, lifetimes(trace) if baseline.joined else baseline.blocks, self._recorded_pool)
+        self.pool = _pool_with_unit_of(
+            replayed.pool, self._recorded_pool, run_record.pool_of(study.document.root.plain(), {})
+        )
         inlined = inlined_otherwise(trace.folder, recorded, study, making(study))
         self.source = Source.of(trace, study, making(study))
         self.findings = (
@@ -139,15 +142,15 @@ class Question:
 
     def views(self, answer: Answer) -> tuple[MemoryView, MemoryView]:
         """Pictures of the baseline and of the prediction."""
-        found, placed_at = answer.prediction, answer.placement
+        predicted, placed_at = answer.prediction, answer.placement
         return of_trace(
             self.trace,
             title=phrase("without swap and recompute"),
-            reported=self._told,
+            reported=self._recorded_pool,
             policy=self._policy,
             origin=joined(", ", [BASELINE_ORIGIN, *[self.grown] * bool(self.grown)]),
         ), view(
-            found.device,
+            predicted.device,
             placed_at,
             title=self._config.file,
             rank=self.trace.rank,
@@ -187,12 +190,12 @@ class Question:
     def _point(self, prefetch: int) -> Point:
         strategy = self._strategy(with_prefetch(self._config, prefetch))
         launched = schedule(self.prepared, strategy)
-        found = self.graphed.prediction(strategy, launched)
+        predicted = self.graphed.prediction(strategy, launched)
         return Point(
             prefetch=prefetch,
-            peak_bytes=found.used_peak_bytes,
-            twice_bytes=int(found.moves.size_bytes[found.moves.twice].sum()) // found.steps,
-            crashes=found.crashes,
+            peak_bytes=predicted.used_peak_bytes,
+            twice_bytes=int(predicted.moves.size_bytes[predicted.moves.twice].sum()) // predicted.steps,
+            crashes=predicted.crashes,
             time=self._point_time(launched),
         )
 
@@ -291,9 +294,8 @@ def with_prefetch(config: Config, prefetch: int) -> Config:
 
 
 def _check(prepared: PlacedBaseline, network: Network, study: Study) -> None:
-    file = study.config.file
     rows, is_extra = prepared.baseline.kernels.layer, prepared.baseline.layers.is_extra
-    known = {layer.index for layer in network.layers}
+    indices = {layer.index for layer in network.layers}
     seen = {row for row in np.unique(rows[rows >= 0]).tolist() if not is_extra[row]}
     if not seen:
         raise Mismatch(
@@ -301,14 +303,14 @@ def _check(prepared: PlacedBaseline, network: Network, study: Study) -> None:
             if network.family is not None
             else phrase("the trace has no decoder layers: their list in the model has to be called `layers`")
         )
-    if not seen <= known or (len({layer.stage for layer in network.layers}) == 1 and seen != known):
+    if not seen <= indices or (len({layer.stage for layer in network.layers}) == 1 and seen != indices):
         raise Mismatch(
             phrase(
                 "the trace has the layers {first} to {last}, the model of {file} has {layers}; make a "
                 "trace of this config: {command}",
                 first=min(seen),
                 last=max(seen),
-                file=file,
+                file=study.config.file,
                 layers=network.num_layers,
                 command=making(study),
             )
@@ -339,9 +341,6 @@ def _entries(config: Config) -> Iterator[tuple[Origin, str, Config]]:
         yield chosen.origin, f"{_COMMUNICATION} {chosen.pattern}", replace(config, recompute=less)
 
 
-_COMMUNICATION = "select_comm_recompute"
-
-
 def _unrecorded(folder: str) -> Finding:
     return Finding(
         origin=Origin(file=folder),
@@ -356,11 +355,11 @@ def _unrecorded(folder: str) -> Finding:
     )
 
 
-def _asked(pool: Pool, told: PoolRecord, asked: PoolRecord) -> Pool:
+def _pool_with_unit_of(pool: Pool, recorded: PoolRecord, written: PoolRecord) -> Pool:
     """The pool of the question: that of the trace, with the unit that the YAML sets, if either of them sets one."""
-    if asked.growth_bytes == told.growth_bytes:
+    if written.growth_bytes == recorded.growth_bytes:
         return pool
-    return Pool(growth_bytes=asked.growth_bytes or TRAINER_GROWTH_BYTES, limit_bytes=pool.limit_bytes)
+    return Pool(growth_bytes=written.growth_bytes or TRAINER_GROWTH_BYTES, limit_bytes=pool.limit_bytes)
 
 
 def _unexplained(folder: str, replayed: Replay) -> Iterator[Finding]:
@@ -379,10 +378,10 @@ def _unexplained(folder: str, replayed: Replay) -> Iterator[Finding]:
         )
 
 
-def _unread(found: Prediction, config: Config) -> Iterator[Finding]:
-    moves = found.moves
+def _unread(predicted: Prediction, config: Config) -> Iterator[Finding]:
+    moves = predicted.moves
     if moves.unread.any():
-        wasted = int(moves.size_bytes[moves.unread].sum()) // max(found.steps, 1)
+        wasted = int(moves.size_bytes[moves.unread].sum()) // max(predicted.steps, 1)
         operators = sorted({moves.sites[site][1] for site in moves.site[moves.unread].tolist()})
         yield Finding(
             origin=config.origin("swap_config.layer_swap", "swap_config"),
@@ -390,7 +389,7 @@ def _unread(found: Prediction, config: Config) -> Iterator[Finding]:
             severity=Severity.WARNING,
             message=phrase(
                 "of {moved} that each step copies to the host, {wasted} are never copied back: {operators}",
-                moved=show_bytes(found.moved_bytes),
+                moved=show_bytes(predicted.moved_bytes),
                 wasted=show_bytes(wasted),
                 operators=", ".join(operators),
             ),
@@ -426,3 +425,12 @@ def _findings(entry: EntryTotal) -> Iterator[Finding]:
             message=phrase("{entry} raises the peak by {size}", entry=entry.text, size=show_bytes(-entry.saved_bytes)),
             hint=again if entry.text.partition(" ")[0] in RECOMPUTES else copies,
         )
+
+
+def making(study: Study) -> str:
+    """The command that makes the trace which a what-if needs. What the YAML has no section for is not switched off."""
+    sections = study.document.root.entries
+    switches = [*_SWITCHES, *[f"recompute_config.{_COMMUNICATION}"] * bool(study.config.recompute.select_comm)]
+    off = [f"--set {switch}=False" for switch in switches if switch.partition(".")[0] in sections]
+    code = ["--register-path CODE"] * bool(study.own_code)
+    return " ".join(["swapconf dryrun", study.config.file, *code, *off, "--keep DIR"])

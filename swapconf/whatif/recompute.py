@@ -8,8 +8,9 @@ norm the norm alone runs again where the Add does not: the Add at the end of the
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 
@@ -52,6 +53,64 @@ class StrategyProgram:
     copies: Ints
     inserted: Ints
     parted: int = 0
+
+    def with_more(self, block: Ints, site: Ints, more: Additions, *, again: bool) -> StrategyProgram:
+        """``block``, ``site``: of its own uses, as they are then. ``again``: what is launched ``more`` runs again."""
+        used, position, face, owner, reader = _columns(more.uses, len(BlockUse._fields))
+        (origin, born), (copies, inserted) = _columns(more.blocks, 2), _columns(more.kernels, 2)
+        return replace(
+            self,
+            block=np.concatenate([block, used]),
+            position=np.concatenate([self.position, position]),
+            until=np.concatenate([self.until, position]),
+            face=np.concatenate([self.face, face]),
+            site=np.concatenate([site, owner]),
+            reader=np.concatenate([self.reader, reader]),
+            again=np.concatenate([self.again, np.full(len(used), again)]),
+            origin=np.concatenate([self.origin, origin]),
+            born=np.concatenate([self.born, born]),
+            copies=np.concatenate([self.copies, copies]),
+            inserted=np.concatenate([self.inserted, inserted]),
+        )
+
+    def moved(self, places: Mapping[int, int]) -> StrategyProgram:
+        """With some kernels of the baseline at other positions."""
+        if not places:
+            return self
+        where, kernels = self.where.copy(), np.array(list(places), dtype=np.int64)
+        order = np.argsort(where[kernels])
+        old, new = where[kernels][order], _ints(places.values())[order]
+        place = np.minimum(np.searchsorted(old, self.position), len(old) - 1)
+        where[kernels[order]] = new
+        return replace(self, where=where, position=np.where(old[place] == self.position, new[place], self.position))
+
+
+class BlockUse(NamedTuple):
+    """A use of a block, as in `StrategyProgram`."""
+
+    block: int
+    position: int
+    face: int = -1
+    site: int = -1
+    reader: int = -1
+
+
+@dataclass
+class Additions:
+    """What is launched beside a program. ``kernels``: with the position of each; ``blocks``: that they make, each by
+    the row that it is a copy of, with the same position; ``uses``: what they read."""
+
+    kernels: list[tuple[int, int]] = field(default_factory=list)
+    blocks: list[tuple[int, int]] = field(default_factory=list)
+    uses: list[BlockUse] = field(default_factory=list)
+
+    def launch(self, kernel: int, blocks: Iterable[int], position: int) -> None:
+        self.kernels.append((kernel, position))
+        self.blocks += [(block, position) for block in blocks]
+
+
+def _columns(rows: Sequence[tuple[int, ...]], count: int) -> Ints:
+    return np.array(rows, dtype=np.int64).reshape(-1, count).T
 
 
 def recompute(
@@ -177,13 +236,13 @@ def tied(
         goes_on[_of_layers(baseline, whole)] = False
     through, uses = program.again.copy(), np.flatnonzero(program.again)
     through[uses] = ~baseline.sees(program.reader[uses], program.face[uses])
-    found: Flags = program.again & (program.face >= 0) & (through | (elsewhere & ~goes_on[program.reader]))
+    hidden: Flags = program.again & (program.face >= 0) & (through | (elsewhere & ~goes_on[program.reader]))
     sums, in_celled = kernels.primitives == _MCORE_ADD, _of_layers(baseline, celled)
     if baseline.in_state is not None and not baseline.is_piped:
         plain = sums & ~baseline.waits_for_state
         if not baseline.with_experts.any():
             plain &= ~in_celled
-        found &= through | ~plain[source]
+        hidden &= through | ~plain[source]
     behind = _of_layers(baseline, [layer for layer, is_behind in celled.items() if is_behind])
     handed = behind | (sums & baseline.waits_for_state)
     stateful = elsewhere & _of_layers(baseline, whole)[program.reader] & handed[source]
@@ -195,19 +254,19 @@ def tied(
         free = ~baseline.waits_for_state
         if not baseline.with_experts.any():
             free &= ~behind
-        found &= ~(twice & elsewhere & free[source])
-    found |= stateful
+        hidden &= ~(twice & elsewhere & free[source])
+    hidden |= stateful
     later = (program.again & ~through) | kernels.backward[program.reader]
-    found &= baseline.twin[program.reader] < 0
-    uses = np.flatnonzero(found & ~stateful)
-    found[uses] = ~np.isin(seen[uses], seen[later & ~found])
-    return found
+    hidden &= baseline.twin[program.reader] < 0
+    uses = np.flatnonzero(hidden & ~stateful)
+    hidden[uses] = ~np.isin(seen[uses], seen[later & ~hidden])
+    return hidden
 
 
 def _of_layers(baseline: Baseline, layers: Collection[str]) -> Flags:
     """[kernels]"""
-    is_one = np.array([*(name in layers for name in baseline.layers.names), "" in layers], dtype=np.bool_)
-    return np.asarray(is_one[baseline.kernels.layer] & (baseline.kernels.passing >= 0))
+    is_in = np.array([*(name in layers for name in baseline.layers.names), "" in layers], dtype=np.bool_)
+    return np.asarray(is_in[baseline.kernels.layer] & (baseline.kernels.passing >= 0))
 
 
 def taken(baseline: Baseline, program: StrategyProgram) -> Flags:
@@ -241,11 +300,11 @@ def _moved_by(baseline: Baseline, of_moved: Ints, face: Ints) -> Ints:
 
 def _with_twins(baseline: Baseline, rows: Ints, node: Ints, covered: Flags) -> tuple[Ints, Ints]:
     """What the model computes again anyway runs with the recomputed cell around it, also for a gradient alone."""
-    mine = np.flatnonzero(covered & (baseline.twin >= 0) & ~baseline.views)
-    if not len(mine):
+    covered_twins = np.flatnonzero(covered & (baseline.twin >= 0) & ~baseline.views)
+    if not len(covered_twins):
         return rows, node
     original = np.full(len(covered), -1, dtype=np.int64)
-    original[baseline.twin[mine]] = mine
+    original[baseline.twin[covered_twins]] = covered_twins
     more = np.flatnonzero((baseline.reads.face >= 0) & (original[baseline.reads.face] >= 0))
     return np.concatenate([rows, more]), np.concatenate([node, original[baseline.reads.face[more]]])
 
@@ -258,12 +317,11 @@ def _resolved(baseline: Baseline, face: Ints, flagged: Flags) -> Ints:
 
 def _shown(baseline: Baseline, again: Flags, face: Ints) -> Ints:
     """What is seen through a view that runs again: the view shows the copy of what it reads, where that has moved."""
-    below = baseline.below
     while True:
-        deeper = (face >= 0) & again[face] & (below[face] >= 0)
+        deeper = (face >= 0) & again[face] & (baseline.below[face] >= 0)
         if not deeper.any():
             return face
-        face = np.where(deeper, below[face], face)
+        face = np.where(deeper, baseline.below[face], face)
 
 
 def _ints(values: Iterable[int]) -> Ints:

@@ -42,22 +42,22 @@ def redistributed(baseline: Baseline, sites: Sites, network: Network) -> Flags:
     kernels = baseline.kernels
     if _is_one_device(baseline):
         return np.zeros(len(kernels.name), dtype=np.bool_)
-    found = changes_layout(baseline, sites) & ~kernels.is_lost
-    found |= (kernels.primitives == RESHAPE) & (kernels.passing >= 0)
-    found &= ~_in_morph(baseline, sites, network)
-    found[list(baseline.turned)] = False
+    changed = changes_layout(baseline, sites) & ~kernels.is_lost
+    changed |= (kernels.primitives == RESHAPE) & (kernels.passing >= 0)
+    changed &= ~_in_morph(baseline, sites, network)
+    changed[list(baseline.turned)] = False
     functions = set[int]()
     if not _is_split(baseline):  # then no layout changes in these steps: they are slices of a rotary table, or of heads
-        found &= ~np.isin(kernels.primitives, _STEPS)
+        changed &= ~np.isin(kernels.primitives, _STEPS)
     for reader, face in sorted(zip(*(side.tolist() for side in baseline.edges), strict=True)):
         if baseline.views[face] and is_function(baseline, face, reader):
             functions.add(face)
-        if found[reader] and kernels.cell[reader].rpartition(".")[2] == ROUTER:
+        if changed[reader] and kernels.cell[reader].rpartition(".")[2] == ROUTER:
             is_own = kernels.primitive[face] in _OF_ROUTER or not baseline.views[reader]
             if face in functions or not is_own:
                 functions.add(reader)
-    found[list(functions)] = False
-    return np.asarray(found if _is_data_parallel(baseline) else found & ~_again_alone(baseline))
+    changed[list(functions)] = False
+    return np.asarray(changed if _is_data_parallel(baseline) else changed & ~_again_alone(baseline))
 
 
 def _is_one_device(baseline: Baseline) -> bool:
@@ -65,16 +65,20 @@ def _is_one_device(baseline: Baseline) -> bool:
     kernels = baseline.kernels
     shared = (kernels.stream != 0) & ~np.isin(kernels.primitives, list(POINT_TO_POINT))
     names = (kernels.name[index] for index in np.flatnonzero(shared).tolist())
-    return not (shared & (kernels.passing >= 0)).any() and not any(_MIRROR in one or _SHARDED in one for one in names)
+    return not (shared & (kernels.passing >= 0)).any() and not any(
+        _MIRROR in name or _SHARDED in name for name in names
+    )
 
 
 def _is_data_parallel(baseline: Baseline) -> bool:
     """Ranks add up the gradients of products, and not those of norms and embeddings alone."""
     kernels, size_bytes = baseline.kernels, baseline.blocks.size_bytes
     sent = [(index, kernels.name[index]) for index in np.flatnonzero(kernels.stream != 0).tolist()]
-    summed = [int(size_bytes[made]) for index, name in sent if _MIRROR in name for made in baseline.made.get(index, ())]
+    summed = [
+        int(size_bytes[block]) for index, name in sent if _MIRROR in name for block in baseline.made.get(index, ())
+    ]
     norm = min(summed, default=0)
-    large = sum(one > _LARGE * norm for one in summed)
+    large = sum(size > _LARGE * norm for size in summed)
     return large > _EMBEDDINGS * baseline.steps or any(_SHARDED in name for _, name in sent)
 
 
@@ -90,9 +94,9 @@ def _again_alone(baseline: Baseline) -> Flags:
     """[kernels] views of what flash attention or communication made, and of a Cast that a product reads: without data
     parallelism these run again (measured with MindSpore 2.9.0: legacy Llama and GLM)."""
     kernels, below = baseline.kernels, baseline.below
-    made, is_view = kernels.primitives[below], baseline.views & (below >= 0)
-    of_cast = (made == "Cast") & baseline.read_by((kernels.primitives == "MatMul") & ~kernels.backward)
-    return np.asarray(is_view & ((made == _FLASH) | (kernels.stream[below] != 0) | of_cast))
+    source, is_view = kernels.primitives[below], baseline.views & (below >= 0)
+    of_cast = (source == "Cast") & baseline.read_by((kernels.primitives == "MatMul") & ~kernels.backward)
+    return np.asarray(is_view & ((source == _FLASH) | (kernels.stream[below] != 0) | of_cast))
 
 
 def _in_morph(baseline: Baseline, sites: Sites, network: Network) -> Flags:
@@ -101,13 +105,13 @@ def _in_morph(baseline: Baseline, sites: Sites, network: Network) -> Flags:
     merged with such a one, as in front of and behind the activation of an MLP with interleaved weights (measured:
     Qwen3)."""
     homes, with_morph = sites.homes(baseline), morphs(network)
-    found = baseline.views & baseline.kernels.is_lost & (sites.of_node < 0)
+    of_morph = baseline.views & baseline.kernels.is_lost & (sites.of_node < 0)
     for view in np.flatnonzero(baseline.views & (baseline.kernels.passing >= 0)).tolist():
-        found[view] |= (baseline.layer_of(view), homes[view]) in with_morph
+        of_morph[view] |= (baseline.layer_of(view), homes[view]) in with_morph
         below = int(baseline.below[view])
-        found[view] &= below < 0 or not baseline.kernels.cell[below].endswith(_ACTIVATION)
-    found[list(merged_views(baseline, sites, network))] = False
-    return np.asarray(found)
+        of_morph[view] &= below < 0 or not baseline.kernels.cell[below].endswith(_ACTIVATION)
+    of_morph[list(merged_views(baseline, sites, network))] = False
+    return np.asarray(of_morph)
 
 
 def is_function(baseline: Baseline, view: int, reader: int) -> bool:
@@ -123,5 +127,5 @@ def is_function(baseline: Baseline, view: int, reader: int) -> bool:
 
 def is_in_front_of_norm(baseline: Baseline, view: int, reader: int) -> bool:
     """Whether a view is a function that the model calls in front of a norm of its query or key."""
-    cell, other = baseline.kernels.cell[view], baseline.kernels.cell[reader]
-    return bool(cell) and other.startswith(f"{cell}.") and other.endswith(NORM)
+    cell, read_in = baseline.kernels.cell[view], baseline.kernels.cell[reader]
+    return bool(cell) and read_in.startswith(f"{cell}.") and read_in.endswith(NORM)

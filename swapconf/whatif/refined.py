@@ -33,29 +33,31 @@ def refined(
     node: int,
     path: str,
     layer: CellPrimitives,
-    known: frozenset[tuple[str, str]],
+    readers: frozenset[tuple[str, str]],
     *,
     is_served: bool,
 ) -> str | None:
-    """``path``: of a node, by its cell and type; None for a view that nothing saves. ``known``: cells and types of its
-    readers; ``is_served``: it or one of them names its cell."""
+    """``path``: of a node, by its cell and type; None for a view that nothing saves. ``readers``: cells and types of
+    what reads it; ``is_served``: it or one of them names its cell."""
     primitive = baseline.kernels.primitive[node]
     if primitive == "Mul":
         return _of_density(baseline, node, path, layer)
     if primitive == "Transpose" or (node in baseline.turned and layer.by_path[path].type == "Transpose"):
-        known_by = layer.by_path
-        asked = (one(baseline, node, path, known_by) for one in (behind_flash, behind_view, behind_experts))
-        return next(filter(None, asked), None) or one_of(baseline, node, path, known_by)
+        by_path = layer.by_path
+        paths = (rule(baseline, node, path, by_path) for rule in (behind_flash, behind_view, behind_experts))
+        return next(filter(None, paths), None) or among_alike(baseline, node, path, by_path)
     if primitive in VIEWS and (_is_of_mean(baseline, node) or _is_behind_transpose(baseline, node, path, layer)):
         return None
-    return layer.saved_view(path, known, is_lost=not is_served) if primitive in VIEWS else path
+    return layer.saved_view(path, readers, is_lost=not is_served) if primitive in VIEWS else path
 
 
-def transpose_of(baseline: Baseline, node: int, layer: CellPrimitives, known: frozenset[tuple[str, str]]) -> str | None:
+def transpose_of(
+    baseline: Baseline, node: int, layer: CellPrimitives, readers: frozenset[tuple[str, str]]
+) -> str | None:
     """The Transpose of a cell that a view of another order is, if it has one: of one head it is launched as a view."""
     if node not in baseline.turned or baseline.kernels.is_lost[node]:
         return None
-    path = layer.path(baseline.kernels.cell[node], "Transpose", known)
+    path = layer.path(baseline.kernels.cell[node], "Transpose", readers)
     return None if path is None or layer.by_path[path].type != "Transpose" else path
 
 
@@ -94,37 +96,41 @@ def _of_density(baseline: Baseline, node: int, path: str, layer: CellPrimitives)
         return path
     views = [face for face in baseline.reads.face[baseline.rows_of(node)].tolist() if baseline.views[face]]
     below = [int(baseline.below[view]) for view in views]
-    is_scaled = any(baseline.kernels.primitive[one] == density.type for one in below if one >= 0)
+    is_scaled = any(baseline.kernels.primitive[kernel] == density.type for kernel in below if kernel >= 0)
     return scaled if is_scaled else path
 
 
 # --- Transposes -------------------------------------------------------------------------------------------------------
 
 
-def behind_flash(baseline: Baseline, node: int, path: str, known: Mapping[str, Operator]) -> str | None:
+def behind_flash(baseline: Baseline, node: int, path: str, by_path: Mapping[str, Operator]) -> str | None:
     """The Transpose of the same cell that reads what flash attention makes in the catalog, where the node does."""
     faces = baseline.reads.face[baseline.rows_of(node)]
     if not any(baseline.kernels.primitive[face] == _FLASH for face in faces[faces >= 0].tolist()):
         return None
-    return _behind((operator for operator in known.values() if operator.type == _FLASH), path.rpartition(".")[0], known)
+    return _behind(
+        (operator for operator in by_path.values() if operator.type == _FLASH), path.rpartition(".")[0], by_path
+    )
 
 
-def behind_view(baseline: Baseline, node: int, path: str, known: Mapping[str, Operator]) -> str | None:
+def behind_view(baseline: Baseline, node: int, path: str, by_path: Mapping[str, Operator]) -> str | None:
     """The Transpose of the same cell that reads a view of that in the catalog, where the node, a Transpose of one
     sample, does: mcore merges heads with a Transpose and a Reshape in front of it."""
     below, kernels, cell = int(baseline.below[node]), baseline.kernels, path.rpartition(".")[0]
     if below < 0 or not baseline.views[below] or kernels.cell[below] != kernels.cell[node]:
         return None
-    views = (one for one in known.values() if one.type in VIEWS and one.path.rpartition(".")[0] == cell)
-    return _behind(views, cell, known)
+    views = (
+        operator for operator in by_path.values() if operator.type in VIEWS and operator.path.rpartition(".")[0] == cell
+    )
+    return _behind(views, cell, by_path)
 
 
-def behind_experts(baseline: Baseline, node: int, path: str, known: Mapping[str, Operator]) -> str | None:
+def behind_experts(baseline: Baseline, node: int, path: str, by_path: Mapping[str, Operator]) -> str | None:
     """The second Transpose of a network of experts, where the node reads what these make (mindformers 1.9.0,
     training_graph/transformer/moe/moe_layer.py); the first is in front of them."""
     cell, _, name = path.rpartition(".")
     second = f"{cell}.{SECOND_TRANSPOSE}"
-    if name != TRANSPOSE or second not in known:
+    if name != TRANSPOSE or second not in by_path:
         return None
     faces = baseline.reads.face[baseline.rows_of(node)]
     cells = {
@@ -133,26 +139,30 @@ def behind_experts(baseline: Baseline, node: int, path: str, known: Mapping[str,
     return second if f"{cell}.{EXPERTS}" in cells else None
 
 
-def _behind(operators: Iterable[Operator], cell: str, known: Mapping[str, Operator]) -> str | None:
+def _behind(operators: Iterable[Operator], cell: str, by_path: Mapping[str, Operator]) -> str | None:
     """The first Transpose of a cell that reads one of these in the catalog."""
     readers = (reader for operator in operators for reader in operator.consumers)
-    return next((one for one in readers if one.rpartition(".")[0] == cell and known[one].type == "Transpose"), None)
+    return next(
+        (path for path in readers if path.rpartition(".")[0] == cell and by_path[path].type == "Transpose"), None
+    )
 
 
-def one_of(baseline: Baseline, node: int, path: str, known: Mapping[str, Operator]) -> str:
+def among_alike(baseline: Baseline, node: int, path: str, by_path: Mapping[str, Operator]) -> str:
     """``path``: of a Transpose, by its cell and type alone."""
     cell, _, name = path.rpartition(".")
     alike = TRANSPOSES.values()
-    if name != TRANSPOSE or not all((found := known.get(f"{cell}.{one}")) and found.executed for one in alike):
+    if name != TRANSPOSE or not all(
+        (operator := by_path.get(f"{cell}.{sibling}")) and operator.executed for sibling in alike
+    ):
         return path
     kernels, is_back = baseline.kernels, False
     near, seen = [node], {node}
-    for one in near:  # grows
-        is_back |= ROTARY in kernels.cell[one]
-        is_key = _is_key(baseline, one, kernels.cell[node])
+    for current in near:  # grows
+        is_back |= ROTARY in kernels.cell[current]
+        is_key = _is_key(baseline, current, kernels.cell[node])
         if is_key is not None:
             return f"{cell}.{TRANSPOSES[is_key, is_back]}"
-        faces = baseline.reads.face[baseline.rows_of(one)]
+        faces = baseline.reads.face[baseline.rows_of(current)]
         for face in np.unique(faces[faces >= 0]).tolist():
             if face not in seen and kernels.passing[face] == kernels.passing[node] and len(near) < _FAR:
                 seen.add(face)
@@ -179,6 +189,6 @@ def reduction_of(baseline: Baseline, node: int, readers: Sequence[int], layer: C
     if not kernels.is_lost[node] or kernels.primitive[node] != RESHAPE or below < 0:
         return None
     beside = [below, *readers]
-    is_between = len(beside) > 1 and all(kernels.primitive[one] == RESHAPE for one in beside)
-    cells = {kernels.cell[one] for one in beside if not kernels.is_lost[one]}
+    is_between = len(beside) > 1 and all(kernels.primitive[neighbour] == RESHAPE for neighbour in beside)
+    cells = {kernels.cell[neighbour] for neighbour in beside if not kernels.is_lost[neighbour]}
     return layer.reduction(*cells) if is_between and len(cells) == 1 else None

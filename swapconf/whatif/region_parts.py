@@ -77,7 +77,7 @@ def _part(copies: dict[int, int], first: int, last: int, views: list[int], done_
 def _due(baseline: Baseline, readers: Ints) -> Ints:
     """The readers; for a view that gradients make of what is no gradient, such as that of the weights of experts, the
     first kernel that reads the view: only that one waits for a gradient, the view stands anywhere in the baseline."""
-    found, reads, is_view = readers.copy(), baseline.reads, _is_gradient_view(baseline)
+    due, reads, is_view = readers.copy(), baseline.reads, _is_gradient_view(baseline)
     for index in np.flatnonzero(is_view[readers]).tolist():
         view = int(readers[index])
         users = [
@@ -86,19 +86,19 @@ def _due(baseline: Baseline, readers: Ints) -> Ints:
             for user in baseline.readers_of(int(reads.block[row]))
             if user > view and baseline.kernels.backward[user] and not is_view[user]
         ]
-        found[index] = min(users, default=view)
-    return found
+        due[index] = min(users, default=view)
+    return due
 
 
 def _with_readers(baseline: Baseline, kernels: set[int], end: int) -> set[int]:
     """Also what reads what they make, before a kernel."""
-    found, reads = set(kernels), baseline.reads
-    for kernel in range(min(found), end):
+    extended, reads = set(kernels), baseline.reads
+    for kernel in range(min(extended), end):
         if baseline.kernels.backward[kernel] and any(
-            int(baseline.maker[reads.block[row]]) in found for row in baseline.rows_of(kernel)
+            int(baseline.maker[reads.block[row]]) in extended for row in baseline.rows_of(kernel)
         ):
-            found.add(kernel)
-    return found
+            extended.add(kernel)
+    return extended
 
 
 def _is_gradient_view(baseline: Baseline) -> Flags:

@@ -47,7 +47,7 @@ def positions(
         wanted, rows = wanted[gated], rows[gated]
     redirected = np.zeros(len(baseline.reads.block), dtype=np.bool_)
     redirected[rows] = True
-    known: dict[bytes, tuple[Ints, Flags]] = {}
+    ranks: dict[bytes, tuple[Ints, Flags]] = {}
     label = _connected(baseline, flagged, kept)
     if root is not None:
         label = _of_cells(baseline, label, again, root)
@@ -55,9 +55,9 @@ def positions(
         pattern = baseline.codes[np.concatenate([part.copies, part.kernels])].tobytes()
         pattern += (part.first - part.start).tobytes()
         key = len(part.copies).to_bytes(4, "little") + pattern
-        if key not in known:
-            known[key] = _ranked(baseline, part, redirected, kept)
-        rank, first = known[key]
+        if key not in ranks:
+            ranks[key] = _ranked(baseline, part, redirected, kept)
+        rank, first = ranks[key]
         begin = np.where(first, _arrival(baseline, part.start), part.start - 1)
         spot = begin * TICKS + AGAIN + TURN * rank
         place[part.copies], where[part.kernels] = spot[: len(part.copies)], spot[len(part.copies) :]
@@ -115,7 +115,6 @@ def _ranked(baseline: Baseline, part: RegionPart, redirected: Flags, kept: Flags
 
 def _region(baseline: Baseline, part: RegionPart, redirected: Flags, kept: Flags) -> tuple[Region, Flags]:
     """Also which items are launched right behind the kernel that makes the gradient."""
-    kernels = baseline.kernels
     copies, launched = part.copies.tolist(), part.kernels.tolist()
     items = _Items(baseline, part, redirected, kept)
     needs = [items.needed_again(node, first) for node, first in zip(copies, part.first.tolist(), strict=True)]
@@ -124,7 +123,7 @@ def _region(baseline: Baseline, part: RegionPart, redirected: Flags, kept: Flags
     if (baseline.upfront >= 0).any():
         first[: len(copies)] = [not given for given in needs[: len(copies)]]
         first[: len(copies)] &= baseline.twin[part.copies] < 0
-    talks = kernels.stream[[*copies, *launched]] != 0
+    talks = baseline.kernels.stream[[*copies, *launched]] != 0
     outputs = items.outputs
     needs, shown = [*needs, *outputs.needs], len(outputs.needs)
     return Region(
@@ -159,18 +158,18 @@ class _Items:
     def needed_again(self, node: int, first: int) -> list[int]:
         """What a node that runs again needs. One that needs nothing waits for the gradient of its own region."""
         block, face = self._reads.block, self._reads.face
-        found = [
+        sources = [
             self.outputs.of(self._copy[int(face[row])], int(block[row]))
             for row in self._baseline.rows_of(node)
             if not self._kept[block[row]] and int(face[row]) in self._copy
         ]
         gate = self._item_of.get(self._arrival[first], -1)
-        return list(dict.fromkeys(found)) or [gate] * (gate >= 0)
+        return list(dict.fromkeys(sources)) or [gate] * (gate >= 0)
 
     def needed(self, kernel: int) -> list[int]:
         """What a kernel that waits needs of the region."""
-        found = [item for row in self._baseline.rows_of(kernel) for item in self._read_by(row)]
-        return [item for item in dict.fromkeys(found) if item >= 0]
+        items = [item for row in self._baseline.rows_of(kernel) for item in self._read_by(row)]
+        return [item for item in dict.fromkeys(items) if item >= 0]
 
     def _read_by(self, row: int) -> tuple[int, ...]:
         face, block, view = int(self._reads.face[row]), int(self._reads.block[row]), self._view(row)
@@ -179,15 +178,15 @@ class _Items:
             return self.outputs.of(source, block), view
         if view >= 0:
             return (view,)
-        return (self.outputs.of(self._known(face), block),) if self._known(face) >= 0 else ()
+        return (self.outputs.of(self._item(face), block),) if self._item(face) >= 0 else ()
 
-    def _known(self, node: int) -> int:
+    def _item(self, node: int) -> int:
         return self._item_of.get(node, self._copy_of.get(node, -1))
 
     def _view(self, row: int) -> int:
         """The view that a gradient makes for this one, -1 for none."""
         face, via = int(self._reads.face[row]), int(self._reads.via[row])
-        return self._known(via) if via != face else -1
+        return self._item(via) if via != face else -1
 
     def waits_for_communication(self, kernel: int) -> bool:
         """Whether it reads what communication has made shortly before the region."""
@@ -195,7 +194,7 @@ class _Items:
 
     def _is_communicated(self, row: int) -> bool:
         face, kernels = int(self._reads.face[row]), self._baseline.kernels
-        if self._redirected[row] or self._view(row) >= 0 or self._known(face) >= 0:
+        if self._redirected[row] or self._view(row) >= 0 or self._item(face) >= 0:
             return False
         is_before = self._begin < face < self._part.start
         return bool(is_before and kernels.stream[face] != 0 and kernels.primitives[face] != "Receive")
@@ -205,7 +204,7 @@ class _Outputs:
     """The outputs of kernels that make several, as items behind those of the kernels."""
 
     def __init__(self, num_made: Sequence[int]) -> None:
-        self._num_made, self._known = num_made, dict[tuple[int, int], int]()
+        self._num_made, self._outputs = num_made, dict[tuple[int, int], int]()
         self.needs: list[list[int]] = []
 
     @property
@@ -216,10 +215,10 @@ class _Outputs:
         """What shows a block that an item makes: the item, where it makes nothing else."""
         if item < 0 or self._num_made[item] < 2:
             return item
-        if (item, block) not in self._known:
-            self._known[item, block] = self.num_makers + len(self.needs)
+        if (item, block) not in self._outputs:
+            self._outputs[item, block] = self.num_makers + len(self.needs)
             self.needs.append([item])
-        return self._known[item, block]
+        return self._outputs[item, block]
 
 
 def _arrival(baseline: Baseline, reader: int) -> int:

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from swapconf.decide.strategy import LayerPlan, LayerStrategy, Recompute, Strategy
+from swapconf.models.cells import INPUT_NORM
 from swapconf.trace.columns import Flags, Ints
+from swapconf.upstream.scopes import descends
 from swapconf.whatif.baseline import Baseline
-from swapconf.whatif.casts_for_products import casts_for_products
-from swapconf.whatif.cell_outputs import cell_outputs, read_by_others
 from swapconf.whatif.cell_primitives import path_among
 from swapconf.whatif.communicated import (
     communicated,
@@ -20,11 +20,11 @@ from swapconf.whatif.communicated import (
     products_of_morphs,
     views_left_out,
 )
+from swapconf.whatif.kept import casts_for_products, cell_outputs, left_without_lazy_inline, read_by_others, turned
 from swapconf.whatif.laid_out import SUM
 from swapconf.whatif.lazy_inline import barred
 from swapconf.whatif.loss import head_first
 from swapconf.whatif.merged_views import as_first
-from swapconf.whatif.not_inlined import left
 from swapconf.whatif.parted import Own, cells_of, flags, kinds, own_views, parted, stand_ins, standing_views
 from swapconf.whatif.placed import PlacedBaseline
 from swapconf.whatif.recompute import StrategyProgram, recompute, unseen
@@ -42,12 +42,12 @@ from swapconf.whatif.site_actions import (
 )
 from swapconf.whatif.sites import Sites
 from swapconf.whatif.streams import in_order, sent_ahead
-from swapconf.whatif.told import celled_layers, turned
 from swapconf.whatif.ungated import Covered, covered
-from swapconf.whatif.unsaved import given_to_unsaved
+from swapconf.whatif.unread import given_to_unsaved
 from swapconf.whatif.unscaled import unscaled_by_turns, unscaled_early
-from swapconf.whatif.upfront import upfront
-from swapconf.whatif.weight_copies import WeightCopies, copied
+from swapconf.whatif.weight_copies import WeightCopies, copied, upfront
+
+_READ_PARAMETERS = ("Dense", "GroupedMatmul", "MatMul", "RmsNorm")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,8 +104,8 @@ def rerun_of(prepared: PlacedBaseline, strategy: Strategy) -> Rerun:
     key = strategy.options, tuple(plan.recomputed for plan in prepared.plans(strategy)), tuple(owns)
     if key not in prepared.reruns:
         prepared.reruns[key] = _runs_again(prepared, strategy, owns)
-    found: Rerun = prepared.reruns[key]
-    return found
+    rerun: Rerun = prepared.reruns[key]
+    return rerun
 
 
 def _runs_again(prepared: PlacedBaseline, strategy: Strategy, owns: Sequence[Own]) -> Rerun:
@@ -134,20 +134,13 @@ def _runs_again(prepared: PlacedBaseline, strategy: Strategy, owns: Sequence[Own
     if strategy.lazy_inline:
         outputs = read_by_others(baseline, outputs, turned(sites, strategy)) if outputs else outputs
     else:
-        staying |= left(baseline, outputs)
+        staying |= left_without_lazy_inline(baseline, outputs)
     flagged &= ~staying
     adds = _sums_alone(baseline, sites, actions, flagged)
     flagged[adds] = True
     outputs = [*outputs, *(block for add in adds for block in baseline.made[add] if block != baseline.made[add][SUM])]
     kept = [*kept, *np.flatnonzero(staying).tolist()]
-    reads = baseline.reads
-    owned = (sites.of_read >= 0) & (sites.of_node[reads.face] >= 0)
-    owned |= (sites.of_read >= 0) & (sites.of_read != sites.of_moved[reads.face])
-    flagged_read = np.where(
-        owned, actions.again[sites.of_read], flagged[reads.face] & baseline.kernels.backward[reads.kernel]
-    ) & (reads.face >= 0)
-    flagged_read[np.isin(reads.face, kept)] = False  # also a view: what it shows stays with it
-    flagged_read[np.isin(reads.via, list(back)) | np.isin(reads.kernel, list(back))] = False
+    flagged_read = _flagged_reads(baseline, sites, actions, flagged, kept, list(back))
     flagged[stand_ins(baseline, sites, flagged_read)] = True
     flagged &= ~prepared.is_once
     sums = _kept_sums(baseline, sites, actions, flagged)
@@ -179,15 +172,7 @@ def _runs_again(prepared: PlacedBaseline, strategy: Strategy, owns: Sequence[Own
     program = in_order(baseline, sent_ahead(baseline, program))
     program = replace(program, site=gathered_once(baseline, sites, actions, program))
     whole = {layer for layer, roots in actions.roots.items() if "" in roots}
-    celled = celled_layers(actions, strategy)
-    below = baseline.below
-    # what a Split makes does not move, but a view of it that is an operator does: measured, and so in every catalog
-    splits = baseline.splits | (baseline.views & (sites.of_node < 0) & (below >= 0) & baseline.splits[below])
-    staying_uses = (program.face >= 0) & (splits | on_device(baseline, sites, actions))[program.face]
-    norms = actions.excluded[sites.of_node] & baseline.norms  # nor does the sum that is fused with a norm left out
-    staying_uses |= (program.face >= 0) & norms[program.face] & np.isin(program.block, baseline.sums)
-    sent = staying & (baseline.kernels.stream != 0) & (sites.of_node < 0)  # by the cell, which swaps nothing
-    staying_uses |= (program.face >= 0) & sent[program.face]
+    celled = _celled_layers(actions, strategy)
     late = (program.again | baseline.kernels.backward[program.reader]) & (program.face >= 0)
     unread = copied_unread(baseline, sites, actions, np.unique(program.face[late]), flagged)
     given = given_to_unsaved(baseline, sites, reshapes_asked_for(strategy), actions.again, flagged)
@@ -207,45 +192,73 @@ def _runs_again(prepared: PlacedBaseline, strategy: Strategy, owns: Sequence[Own
             kept=np.isin(np.arange(len(flagged)), kept),
             strategy=strategy,
         ),
-        staying=staying_uses | unseen(baseline, program, whole, celled),
+        staying=_stays(baseline, sites, actions, program, staying) | unseen(baseline, program, whole, celled),
         unread=np.where(given, sites.of_node, unread),
         upfront=upfront(baseline, whole),
     )
+
+
+def _flagged_reads(
+    baseline: Baseline, sites: Sites, actions: SiteActions, flagged: Flags, kept: Sequence[int], back: Sequence[int]
+) -> Flags:
+    """[reads] by gradients of what is to run again. ``flagged``: [kernels]; ``kept``: nodes that do not, ``back``:
+    kernels of the backward pass that are not launched."""
+    reads = baseline.reads
+    owned = (sites.of_read >= 0) & (sites.of_node[reads.face] >= 0)
+    owned |= (sites.of_read >= 0) & (sites.of_read != sites.of_moved[reads.face])
+    flagged_read = np.where(
+        owned, actions.again[sites.of_read], flagged[reads.face] & baseline.kernels.backward[reads.kernel]
+    ) & (reads.face >= 0)
+    flagged_read[np.isin(reads.face, kept)] = False  # also a view: what it shows stays with it
+    flagged_read[np.isin(reads.via, back) | np.isin(reads.kernel, back)] = False
+    return np.asarray(flagged_read)
+
+
+def _stays(baseline: Baseline, sites: Sites, actions: SiteActions, program: StrategyProgram, staying: Flags) -> Flags:
+    """[uses] of what stays on the device whatever is swapped. ``staying``: see `Marks`."""
+    below = baseline.below
+    # what a Split makes does not move, but a view of it that is an operator does: measured, and so in every catalog
+    splits = baseline.splits | (baseline.views & (sites.of_node < 0) & (below >= 0) & baseline.splits[below])
+    sent = staying & (baseline.kernels.stream != 0) & (sites.of_node < 0)  # by the cell, which swaps nothing
+    stays = (splits | sent | on_device(baseline, sites, actions))[program.face]
+    norms = actions.excluded[sites.of_node] & baseline.norms  # nor does the sum that is fused with a norm left out
+    stays |= norms[program.face] & np.isin(program.block, baseline.sums)
+    return np.asarray((program.face >= 0) & stays)
 
 
 def _of_all_layers(prepared: PlacedBaseline, strategy: Strategy) -> dict[int, dict[int, dict[str, bool]]]:
     """By pass the kernels shared by all layers that are recomputed in that one's, and in which of their cells."""
     if not prepared.sites.shared:
         return {}
-    known: dict[LayerPlan, dict[int, dict[str, bool]]] = {}
+    of_plan: dict[LayerPlan, dict[int, dict[str, bool]]] = {}
     for entry in strategy.layers:
-        if entry.plan not in known:
-            known[entry.plan] = _shared_again(prepared.sites, entry)
-    of_layer = {entry.layer.name: known[entry.plan] for entry in strategy.layers}
+        if entry.plan not in of_plan:
+            of_plan[entry.plan] = _shared_again(prepared.sites, entry)
+    of_layer = {entry.layer.name: of_plan[entry.plan] for entry in strategy.layers}
     again = ((number, of_layer.get(prepared.baseline.layer_of(number))) for number in prepared.passes)
     return {number: kernels for number, kernels in again if kernels}
 
 
 def _shared_again(sites: Sites, entry: LayerStrategy) -> dict[int, dict[str, bool]]:
     """By kernel shared by all layers in which of its cells it is recomputed in one of them, as far as in any."""
-    operators, found = entry.layer.template.by_path, dict[int, dict[str, bool]]()
+    operators, again_in = entry.layer.template.by_path, dict[int, dict[str, bool]]()
     for kernel, paths in sites.shared:
         decided = (entry.plan.decisions.get(path_among(path, operators)) for path in paths)
-        again = (one is not None and isinstance(one.action, Recompute) for one in decided)
+        again = (decision is not None and isinstance(decision.action, Recompute) for decision in decided)
         of_cells = dict(zip(cells_of(paths), again, strict=True))
         if any(of_cells.values()):
-            found[kernel] = of_cells
-    return found
+            again_in[kernel] = of_cells
+    return again_in
 
 
 def _parted(prepared: PlacedBaseline, strategy: Strategy) -> list[Own]:
     """What some users have for themselves although all share it in the baseline."""
     if not prepared.sites.shared:
         return []
-    known, users, shared = flags(strategy), prepared.users_of_shared(strategy), dict(prepared.sites.shared)
-    found = kinds(
+    flag_of, users, shared = flags(strategy), prepared.users_of_shared(strategy), dict(prepared.sites.shared)
+    own_kinds = kinds(
         prepared.baseline,
-        {kernel: {user: known.get(site) for user, site in sites.items()} for kernel, sites in users.items()},
+        {kernel: {user: flag_of.get(site) for user, site in sites.items()} for kernel, sites in users.items()},
     )
     return [
         Own(
@@ -254,7 +267,7 @@ def _parted(prepared: PlacedBaseline, strategy: Strategy) -> list[Own]:
             cells=cells_of(shared[kernel]),
             site=prepared.sites.row_of.get(users[kernel][min(alike)], -1),
         )
-        for kernel, alike in found
+        for kernel, alike in own_kinds
     ]
 
 
@@ -272,8 +285,8 @@ def _flagged(baseline: Baseline, sites: Sites, actions: SiteActions) -> tuple[Fl
     leaving &= kernels.passing[reads.face] != kernels.passing[reads.kernel]
     leaving &= ~baseline.norms[reads.kernel]  # whose Add is of the layer that it ends
     flagged[reads.face[leaving]] = False
-    asked = np.where(sites.of_node >= 0, actions.cell[sites.of_node], -1)
-    kept, outputs = cell_outputs(baseline, asked, actions.cells, sites.home, standing_views(baseline, sites))
+    asked_cell = np.where(sites.of_node >= 0, actions.cell[sites.of_node], -1)
+    kept, outputs = cell_outputs(baseline, asked_cell, actions.cells, sites.home, standing_views(baseline, sites))
     flagged[kept] = False
     return np.asarray(flagged), kept, outputs
 
@@ -282,11 +295,11 @@ def _sums_alone(baseline: Baseline, sites: Sites, actions: SiteActions, flagged:
     """Fused Adds and norms of a layer of which only the Add is to run again: the gradient of the norm reads the sum
     that is made again (measured with MindSpore 2.9.0: ``add`` of GLM)."""
     kernels, reads = baseline.kernels, baseline.reads
-    asked = (reads.face >= 0) & baseline.norms[reads.face] & ~flagged[reads.face] & (sites.of_read >= 0)
-    asked &= actions.again[sites.of_read] & kernels.backward[reads.kernel]
+    of_sums = (reads.face >= 0) & baseline.norms[reads.face] & ~flagged[reads.face] & (sites.of_read >= 0)
+    of_sums &= actions.again[sites.of_read] & kernels.backward[reads.kernel]
     return [
         kernel
-        for kernel in np.unique(reads.face[asked]).tolist()
+        for kernel in np.unique(reads.face[of_sums]).tolist()
         if (owned := _asked_here(baseline, sites, actions, kernel)) and all(owned.values())
     ]
 
@@ -322,3 +335,15 @@ def _kept_sums(baseline: Baseline, sites: Sites, actions: SiteActions, flagged: 
         for kernel in np.flatnonzero(flagged & baseline.norms).tolist()
     }
     return {kernel: list(rows) for kernel, rows in owned.items() if rows and not any(rows.values())}
+
+
+def _celled_layers(actions: SiteActions, strategy: Strategy) -> dict[str, bool]:
+    """The layers with a recomputed cell that reads parameters, and whether any but the norm that begins them is one."""
+    templates = {entry.layer.name: entry.layer.template for entry in strategy.layers}
+    celled: dict[str, bool] = {}
+    for layer, roots in actions.roots.items():
+        reading = [operator.path for operator in templates[layer].primitives if operator.type in _READ_PARAMETERS]
+        for root in roots & set(actions.cells):
+            if any(descends(path, {root}) for path in reading):
+                celled[layer] = celled.get(layer, False) or root != INPUT_NORM
+    return celled

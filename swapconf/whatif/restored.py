@@ -26,10 +26,10 @@ def restored(baseline: Baseline, sites: Sites, actions: SiteActions, staying: Fl
         return {}
     excluded = (sites.of_node >= 0) & actions.excluded[sites.of_node]
     excluded |= (sites.of_node < 0) & (sites.of_merged >= 0) & actions.excluded[sites.of_merged]
-    asked = (excluded | staying | casts_kept(baseline, sites, actions)) & (baseline.twin >= 0)
-    asked &= (baseline.num_made == 1) | baseline.views
-    found = {int(baseline.twin[kernel]): kernel for kernel in np.flatnonzero(asked).tolist()}
-    return found | dict(_of_products(baseline, actions.left_out)) | _of_views(baseline, staying | excluded)
+    stays = (excluded | staying | casts_kept(baseline, sites, actions)) & (baseline.twin >= 0)
+    stays &= (baseline.num_made == 1) | baseline.views
+    kept = {int(baseline.twin[kernel]): kernel for kernel in np.flatnonzero(stays).tolist()}
+    return kept | dict(_of_products(baseline, actions.left_out)) | _of_views(baseline, staying | excluded)
 
 
 def _of_views(baseline: Baseline, staying: Flags) -> dict[int, int]:
@@ -56,14 +56,14 @@ def _of_products(baseline: Baseline, left_out: Collection[tuple[str, str]]) -> I
                 yield twin, kernel
 
 
-def kept_instead(baseline: Baseline, program: StrategyProgram, found: Mapping[int, int]) -> StrategyProgram:
-    """``found``: see `restored`."""
-    if not found:
+def kept_instead(baseline: Baseline, program: StrategyProgram, back: Mapping[int, int]) -> StrategyProgram:
+    """``back``: see `restored`."""
+    if not back:
         return program
     block = np.arange(len(baseline.maker) + len(program.origin))
-    for twin, kernel in found.items():
+    for twin, kernel in back.items():
         block[baseline.made.get(twin, [])] = baseline.made.get(kernel, [])
-    runs = ~np.isin(program.reader, list(found))
+    runs = ~np.isin(program.reader, list(back))
     return replace(
         program,
         block=block[program.block[runs]],

@@ -16,7 +16,9 @@ from swapconf.whatif.laid_out import ADD_AND_NORM, DISPATCH, SUM
 _SUM = "ReduceSum"
 
 
-def near(baseline: Baseline, node: int, readers: Set[tuple[str, str]], known: Mapping[int, str]) -> Iterator[str]:
+def near(
+    baseline: Baseline, node: int, readers: Set[tuple[str, str]], cell_of_reader: Mapping[int, str]
+) -> Iterator[str]:
     """Other cells for a node whose own MindSpore has lost: those of the weight that it reads, of its readers, and of
     what it reads."""
     kernels, reads = baseline.kernels, baseline.reads
@@ -26,7 +28,9 @@ def near(baseline: Baseline, node: int, readers: Set[tuple[str, str]], known: Ma
                 yield _cell_of_weight(baseline, face)
         for block in baseline.made.get(node, ()):
             low, high = np.searchsorted(reads.block, [block, block + 1])
-            yield from (known[reader] for reader in reads.kernel[low:high].tolist() if reader in known)
+            yield from (
+                cell_of_reader[reader] for reader in reads.kernel[low:high].tolist() if reader in cell_of_reader
+            )
         yield from sorted(cell for cell, _ in readers)
         yield from (
             kernels.cell[face] for face in reads.face[baseline.rows_of(node)].tolist() if kernels.passing[face] >= 0
@@ -36,11 +40,11 @@ def near(baseline: Baseline, node: int, readers: Set[tuple[str, str]], known: Ma
 def reader_cells(baseline: Baseline) -> dict[int, frozenset[tuple[str, str]]]:
     """(cell, primitive) of the nodes that read each node, by its face."""
     kernels, reads = baseline.kernels, baseline.reads
-    found: dict[int, set[tuple[str, str]]] = {}
+    cells_of: dict[int, set[tuple[str, str]]] = {}
     inside = (kernels.passing[reads.face] >= 0) & (kernels.passing[reads.kernel] >= 0)
     for face, reader in zip(reads.face[inside].tolist(), reads.kernel[inside].tolist(), strict=True):
-        found.setdefault(face, set()).add((kernels.cell[reader], kernels.primitive[reader]))
-    return {face: frozenset(cells) for face, cells in found.items()}
+        cells_of.setdefault(face, set()).add((kernels.cell[reader], kernels.primitive[reader]))
+    return {face: frozenset(cells) for face, cells in cells_of.items()}
 
 
 def _cell_of_weight(baseline: Baseline, kernel: int) -> str:
@@ -60,8 +64,8 @@ def cell_of(baseline: Baseline, reader: int, passing: int, cells: Set[str]) -> s
     for row in baseline.rows_of(reader):
         if kernels.backward[baseline.maker[reads.block[row]]]:
             low, high = np.searchsorted(reads.block, [reads.block[row], reads.block[row] + 1])
-            for other in reads.kernel[low:high].tolist():
-                for face in reads.face[baseline.rows_of(other)].tolist():
+            for sibling in reads.kernel[low:high].tolist():
+                for face in reads.face[baseline.rows_of(sibling)].tolist():
                     if baseline.rootless[face] and kernels.passing[face] == passing:
                         cell: str = kernels.cell[face]
                         return cell
@@ -76,7 +80,7 @@ def shown_and_sent(baseline: Baseline, node: int) -> str:
     """The view whose output communication sends, or what a node itself is."""
     kernels, reads = baseline.kernels, baseline.reads
     sent = reads.face[baseline.rows_of(node)].tolist() if kernels.stream[node] else []
-    return next((kernels.primitive[one] for one in sent if baseline.views[one]), kernels.primitive[node])
+    return next((kernels.primitive[face] for face in sent if baseline.views[face]), kernels.primitive[node])
 
 
 # --- what is no site --------------------------------------------------------------------------------------------------
@@ -97,11 +101,11 @@ def like_misnamed(baseline: Baseline, readers: Mapping[int, frozenset[tuple[str,
     """Nodes that MindSpore names after the first layer wherever they stand: parallelism has put them in. Those of the
     first layer itself are told by their likes."""
     kernels = baseline.kernels
-    kinds = {node: (kernels.cell[node], kernels.primitive[node], found) for node, found in readers.items()}
+    kinds = {node: (kernels.cell[node], kernels.primitive[node], read_by) for node, read_by in readers.items()}
     wanted = {kinds[node] for node in baseline.misnamed if node in kinds}
-    found = np.zeros(len(kernels), dtype=np.bool_)
-    found[[*baseline.misnamed, *(node for node, kind in kinds.items() if kind in wanted)]] = True
-    return found
+    misnamed = np.zeros(len(kernels), dtype=np.bool_)
+    misnamed[[*baseline.misnamed, *(node for node, kind in kinds.items() if kind in wanted)]] = True
+    return misnamed
 
 
 # --- sums of a fused Add and norm -------------------------------------------------------------------------------------
@@ -131,9 +135,9 @@ def places_of(
     kernels = baseline.kernels
     places: dict[tuple[str, str], int] = {}
     of_place = np.full(len(kernels), -1, dtype=np.int64)
-    known = _of_norms(baseline) | _of_lost_views(baseline, of_node, names)
+    cells = _of_norms(baseline) | _of_lost_views(baseline, of_node, names)
     for node in np.flatnonzero(kernels.passing >= 0).tolist():
-        place = baseline.layer_of(node), known.get(node, kernels.cell[node])
+        place = baseline.layer_of(node), cells.get(node, kernels.cell[node])
         of_place[node] = places.setdefault(place, len(places))
     return of_place, tuple(places)
 
@@ -167,6 +171,6 @@ def casts_behind_sums(baseline: Baseline) -> Flags:
     marked; a kernel ends with the sum (``graph_kernel_splitter``), so that the cast behind it stands alone."""
     kernels, (reader, face) = baseline.kernels, baseline.edges
     sums = kernels.is_fused & (kernels.primitives == _SUM)
-    found = np.zeros(len(kernels), dtype=np.bool_)
-    found[reader[sums[face]]] = True
-    return np.asarray(found & kernels.is_lost & ~kernels.is_fused & (kernels.primitives == CAST))
+    behind = np.zeros(len(kernels), dtype=np.bool_)
+    behind[reader[sums[face]]] = True
+    return np.asarray(behind & kernels.is_lost & ~kernels.is_fused & (kernels.primitives == CAST))

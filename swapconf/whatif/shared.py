@@ -8,16 +8,14 @@ back where it is swapped (measured with MindSpore 2.9.0: ``Muls``, ``Cos`` and `
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping, Sequence
-from dataclasses import replace
-from typing import NamedTuple
+from collections.abc import Container, Iterable, Mapping
 
 import numpy as np
 
 from swapconf.trace.columns import Ints
 from swapconf.trace.lifetimes import TICKS
 from swapconf.whatif.baseline import Baseline
-from swapconf.whatif.recompute import StrategyProgram
+from swapconf.whatif.recompute import Additions, BlockUse, StrategyProgram
 
 
 def remade(
@@ -31,16 +29,6 @@ def remade(
     return extra.program()
 
 
-class _Read(NamedTuple):
-    """A use of a block by a kernel that is made again, as in `StrategyProgram`."""
-
-    block: int
-    position: int
-    face: int = -1
-    site: int = -1
-    reader: int = -1
-
-
 class _Extra:
     def __init__(self, baseline: Baseline, program: StrategyProgram, of_moved: Ints) -> None:
         self._baseline, self._program, self._of_moved = baseline, program, of_moved
@@ -49,83 +37,59 @@ class _Extra:
         self._late, self._pass = late[np.argsort(passes, kind="stable")], np.sort(passes)
         self._copied_in = baseline.kernels.passing[program.copies]
         self._block, self._site = program.block.copy(), program.site.copy()
-        self._rows = list[_Read]()
-        self._origin, self._born = list[int](), list[int]()
-        self._copies, self._inserted = list[int](), list[int]()
+        self._more = Additions()
 
     def run(self, number: int, wanted: Mapping[int, Mapping[str, bool]]) -> None:
         baseline, program = self._baseline, self._program
         low, high = np.searchsorted(self._pass, [number, number + 1])
-        mine = self._late[low:high]
-        read = self._makers(self._block[mine].tolist(), wanted)
+        of_pass = self._late[low:high]
+        read = self._makers(self._block[of_pass].tolist(), wanted)
         if not read:
             return
         here = program.inserted[self._copied_in == number]
         here = here[here >= (baseline.returnable[number] + 1) * TICKS]  # not what is `ungated`
-        added: list[_Read] = []
+        added: list[BlockUse] = []
         turns = {kernel: turn for turn, kernel in enumerate(sorted(wanted, reverse=True))}
         while read:
             kernel = max(read)  # readers before what they read
             read.remove(kernel)
             made = baseline.made.get(kernel, [])
-            inside = mine
+            inside = of_pass
             if not all(wanted[kernel].values()):
-                place = baseline.place_among(tuple(wanted[kernel]))[program.reader[mine]]
-                inside = mine[np.array(list(wanted[kernel].values()))[place]]
+                place = baseline.place_among(tuple(wanted[kernel]))[program.reader[of_pass]]
+                inside = of_pass[np.array(list(wanted[kernel].values()))[place]]
             uses = {block: inside[self._block[inside] == block] for block in made}
-            again = [(index, one.block) for index, one in enumerate(added) if one.block in made]
+            again = [(index, use.block) for index, use in enumerate(added) if use.block in made]
             positions = [int(program.position[rows].min()) for rows in uses.values() if len(rows)]
             positions += [added[index].position for index, _ in again]
             if not positions:
                 continue
             at = min([*positions, *here.tolist()]) - 1 - turns[kernel]
-            for block in made:
-                new = len(baseline.maker) + len(program.origin) + len(self._origin)
+            first = len(baseline.maker) + len(program.origin) + len(self._more.blocks)
+            for new, block in enumerate(made, first):
                 self._block[uses[block]], self._site[uses[block]] = new, -1
-                for index, other in again:
-                    added[index] = _Read(new, added[index].position) if other == block else added[index]
-                self._origin.append(block)
-                self._born.append(at)
+                for index, old_block in again:
+                    added[index] = BlockUse(new, added[index].position) if old_block == block else added[index]
             reads = [self._read(row, at) for row in baseline.rows_of(kernel)]
-            read |= self._makers([one.block for one in reads], wanted)
+            read |= self._makers([use.block for use in reads], wanted)
             added += reads
-            self._copies.append(kernel)
-            self._inserted.append(at)
-        self._rows += added
+            self._more.launch(kernel, made, at)
+        self._more.uses += added
 
     def _makers(self, blocks: Iterable[int], wanted: Container[int]) -> set[int]:
         """Those of blocks that are wanted; what strategies make has none in the baseline."""
         maker = self._baseline.maker
-        found = (int(maker[block]) for block in set(blocks) if 0 <= block < len(maker))
-        return {kernel for kernel in found if kernel in wanted}
+        makers = (int(maker[block]) for block in set(blocks) if 0 <= block < len(maker))
+        return {kernel for kernel in makers if kernel in wanted}
 
-    def _read(self, row: int, at: int) -> _Read:
+    def _read(self, row: int, at: int) -> BlockUse:
         """Of what moves, with who reads it: a table that is swapped comes back for those that are made of it."""
         reads = self._baseline.reads
         block, face = int(reads.block[row]), int(reads.face[row])
         site = int(self._of_moved[face]) if face >= 0 else -1
-        return _Read(block, at) if site < 0 else _Read(block, at, face, site, int(reads.kernel[row]))
+        return BlockUse(block, at) if site < 0 else BlockUse(block, at, face, site, int(reads.kernel[row]))
 
     def program(self) -> StrategyProgram:
-        program, rows = self._program, np.array(self._rows, dtype=np.int64).reshape(-1, 5)
-        if not self._copies:
-            return program
-        block, places, face, site, reader = rows.T
-        return replace(
-            program,
-            block=np.concatenate([self._block, block]),
-            position=np.concatenate([program.position, places]),
-            until=np.concatenate([program.until, places]),
-            face=np.concatenate([program.face, face]),
-            site=np.concatenate([self._site, site]),
-            origin=_longer(program.origin, self._origin),
-            reader=np.concatenate([program.reader, reader]),
-            again=np.concatenate([program.again, np.ones(len(rows), dtype=np.bool_)]),
-            born=_longer(program.born, self._born),
-            copies=_longer(program.copies, self._copies),
-            inserted=_longer(program.inserted, self._inserted),
-        )
-
-
-def _longer(column: Ints, more: Sequence[int]) -> Ints:
-    return np.concatenate([column, np.array(more, dtype=np.int64)])
+        if not self._more.kernels:
+            return self._program
+        return self._program.with_more(self._block, self._site, self._more, again=True)

@@ -63,7 +63,7 @@ class SiteActions:
 
 
 def site_actions(sites: Sites, strategy: Strategy) -> SiteActions:
-    known, operators = strategy.actions(), strategy.operators
+    action_of, operators = strategy.actions(), strategy.operators
     again = np.zeros(len(sites.names) + 1, dtype=np.bool_)
     alone, by_model = np.zeros_like(again), np.zeros_like(again)
     cell = np.full(len(again), -1, dtype=np.int64)
@@ -72,14 +72,14 @@ def site_actions(sites: Sites, strategy: Strategy) -> SiteActions:
     asked = _asked_beside(strategy)
     marked = {name: Recompute(root=name[1]) for name, entry in asked.items() if _is_marked(entry, name[1])}
     for index, name in enumerate(sites.names):
-        action = marked.get(name, known.get(name))
+        action = marked.get(name, action_of.get(name))
         if isinstance(action, Recompute):
             again[index] = True
             by_model[index] = runs_again_anyway(operators[name[0]][name[1]], action)
             roots.setdefault(name[0], set()).add(action.root)
             if action.root != name[1]:
                 cells.setdefault(action.root, len(cells))
-            elif known.get(name) == action:
+            elif action_of.get(name) == action:
                 alone[index] = _is_unmarked_reshape(operators[name[0]][name[1]])
     for index in np.flatnonzero(again[:-1]).tolist():
         layer, path = sites.names[index]
@@ -101,7 +101,7 @@ def site_actions(sites: Sites, strategy: Strategy) -> SiteActions:
         prefetch=prefetches(sites, strategy, again),
         cell=cell,
         cells=tuple(cells),
-        roots={layer: frozenset(found) for layer, found in roots.items()},
+        roots={layer: frozenset(paths) for layer, paths in roots.items()},
     )
 
 
@@ -117,12 +117,12 @@ def reshapes_asked_for(strategy: Strategy) -> set[tuple[str, str]]:
 
 def prefetches(sites: Sites, strategy: Strategy, again: Flags) -> Ints:
     """[sites], and one more for none: that of what moves, -1 for the rest. ``again``: what runs again never moves."""
-    found = np.full(len(sites.names) + 1, -1, dtype=np.int64)
+    of_site = np.full(len(sites.names) + 1, -1, dtype=np.int64)
     for entry in strategy.layers:
         for path, prefetch in entry.plan.prefetches.items():
-            found[sites.row_of.get((entry.layer.name, path), -1)] = prefetch
-    found[-1] = -1
-    return np.where(again, -1, found)
+            of_site[sites.row_of.get((entry.layer.name, path), -1)] = prefetch
+    of_site[-1] = -1
+    return np.where(again, -1, of_site)
 
 
 def _asked_beside(strategy: Strategy) -> dict[tuple[str, str], LayerStrategy]:
@@ -154,17 +154,17 @@ def _is_unmarked_reshape(operator: Operator) -> bool:
 
 def _among(asked: Set[tuple[str, str]], sites: Sites) -> Flags:
     """[sites], and one more for none."""
-    found = np.zeros(len(sites.names) + 1, dtype=np.bool_)
+    is_among = np.zeros(len(sites.names) + 1, dtype=np.bool_)
     if asked:
-        found[:-1] = [name in asked for name in sites.names]
-    return found
+        is_among[:-1] = [name in asked for name in sites.names]
+    return is_among
 
 
 def views_named(baseline: Baseline, sites: Sites, actions: SiteActions) -> Flags:
     """[kernels] views of which the recompute of communication was asked for, also those that nothing saves."""
-    found = baseline.views & actions.comm[sites.of_node]
-    found[[view for view, name in sites.unsaved if name in actions.beside]] = True
-    return np.asarray(found)
+    named = baseline.views & actions.comm[sites.of_node]
+    named[[view for view, name in sites.unsaved if name in actions.beside]] = True
+    return np.asarray(named)
 
 
 def on_device(baseline: Baseline, sites: Sites, actions: SiteActions) -> Flags:
@@ -175,13 +175,13 @@ def on_device(baseline: Baseline, sites: Sites, actions: SiteActions) -> Flags:
     if not (actions.excluded.any() or actions.handed_on.any()):
         return np.zeros(len(kernels), dtype=np.bool_)
     reading = actions.excluded[sites.of_node] & np.isin(kernels.primitives, list(MAKE_SEVERAL))
-    found = np.zeros(len(kernels), dtype=np.bool_)
-    found[reads.face[reading[reads.kernel] & (reads.face >= 0)]] = True
-    found |= _viewed_by_left_out(baseline, sites, actions)
+    stays = np.zeros(len(kernels), dtype=np.bool_)
+    stays[reads.face[reading[reads.kernel] & (reads.face >= 0)]] = True
+    stays |= _viewed_by_left_out(baseline, sites, actions)
     handed = actions.handed_on[sites.of_node][reads.face] & (reads.face >= 0)
     for reader, face in zip(reads.kernel[handed].tolist(), reads.face[handed].tolist(), strict=True):
-        found[face] |= not kernels.backward[reader] and kernels.cell[reader].endswith(MLP_NORM)
-    return found & (baseline.num_made <= 1)
+        stays[face] |= not kernels.backward[reader] and kernels.cell[reader].endswith(MLP_NORM)
+    return stays & (baseline.num_made <= 1)
 
 
 def casts_kept(baseline: Baseline, sites: Sites, actions: SiteActions) -> Flags:
@@ -203,15 +203,15 @@ def _read_by_kept(baseline: Baseline, sites: Sites, actions: SiteActions) -> Fla
 def _viewed_by_left_out(baseline: Baseline, sites: Sites, actions: SiteActions) -> Flags:
     """[kernels] what a view shows that runs again by itself, where that of its reader is excluded: it is copied to the
     host, but what runs again reads it on the device (measured with MindSpore 2.9.0: the Cast in front of a Linear)."""
-    found = np.zeros(len(baseline.kernels), dtype=np.bool_)
+    stays = np.zeros(len(baseline.kernels), dtype=np.bool_)
     if not actions.excluded.any():
-        return found
+        return stays
     reads, again = baseline.reads, actions.again & (actions.cell < 0)
     viewed = (baseline.views & again[sites.of_node])[reads.face] & (reads.face >= 0)
     viewed &= actions.excluded[sites.of_node][reads.kernel] & ~baseline.kernels.backward[reads.kernel]
     shown = baseline.below[reads.face[viewed]]
-    found[shown[shown >= 0]] = True
-    return found
+    stays[shown[shown >= 0]] = True
+    return stays
 
 
 def asked_alone(sites: Sites, actions: SiteActions) -> Flags:
@@ -226,13 +226,13 @@ def asked_alone(sites: Sites, actions: SiteActions) -> Flags:
 def _summed_for_reshapes(baseline: Baseline, sites: Sites, actions: SiteActions) -> Flags:
     """[kernels] sums over ranks that a Reshape reads whose recompute was asked for by its own name (measured with
     MindSpore 2.9.0: the second product of the network of Qwen3 and of GLM)."""
-    found = np.zeros(len(baseline.kernels), dtype=np.bool_)
+    summed = np.zeros(len(baseline.kernels), dtype=np.bool_)
     if actions.reshapes.any():
         first = np.where(sites.of_merged >= 0, sites.of_merged, sites.of_node)
         views = np.flatnonzero(baseline.views & actions.reshapes[first] & (baseline.below >= 0))
-        found[baseline.below[views]] = True
-        found &= (baseline.kernels.primitives == _SUMMED) & ~baseline.is_read_again & ~actions.again[sites.of_node]
-    return found
+        summed[baseline.below[views]] = True
+        summed &= (baseline.kernels.primitives == _SUMMED) & ~baseline.is_read_again & ~actions.again[sites.of_node]
+    return summed
 
 
 def _read_for_a_type(baseline: Baseline, alone: Flags) -> Flags:
@@ -254,7 +254,7 @@ def _redistributed(baseline: Baseline, sites: Sites, actions: SiteActions) -> Fl
     product in front of a Reshape of GLM). The sum over ranks behind a product is none: it takes from the product that
     it must not run again, and never that it must (SetAllReduceRecomputeFlag in step_parallel.cc; measured with 2.9.0
     and 2.7.2: `attention.wo.reshape` and `feed_forward.w2.reshape` of Llama, `mlp.dense_4h_to_h.reshape` of GLM)."""
-    found = np.zeros(len(baseline.kernels), dtype=np.bool_)
+    changed = np.zeros(len(baseline.kernels), dtype=np.bool_)
     changes = (baseline.kernels.stream != 0) & (baseline.kernels.primitives != _SUMMED)
     for view in np.flatnonzero(baseline.views & actions.comm[sites.of_node]).tolist():
         node, is_sent = int(baseline.below[view]), False
@@ -262,8 +262,8 @@ def _redistributed(baseline: Baseline, sites: Sites, actions: SiteActions) -> Fl
             is_sent |= bool(changes[node])
             node = max(baseline.reads.face[baseline.rows_of(node)].tolist(), default=-1)
         if is_sent and node >= 0 and sites.of_node[node] >= 0:
-            found[node] = not baseline.is_read_again[node]
-    return found
+            changed[node] = not baseline.is_read_again[node]
+    return changed
 
 
 def set_loose(asked: Flags, sites: Sites, actions: SiteActions) -> None:
@@ -305,20 +305,20 @@ def _casts_known(baseline: Baseline, sites: Sites, actions: SiteActions) -> Flag
     """[kernels] casts of which MindSpore knows in time that no gradient reads what they make, see `copied_unread`."""
     kernels, is_cast = baseline.kernels, baseline.kernels.primitives == "Cast"
     of_casts = is_cast & baseline.read_by(is_cast & ~kernels.backward)
-    found = np.zeros(len(kernels), dtype=np.bool_)
+    casts = np.zeros(len(kernels), dtype=np.bool_)
     firsts = [name for name in sites.names if name[1].endswith(_FIRST_OF_MLP)]
     if firsts:
         at = {name: row for row, name in enumerate(baseline.layers.names)}
         alone = [name for name in firsts if _is_alone(actions, sites.row_of[name])]
-        found |= is_cast & (kernels.layer > max((at[layer] for layer, _ in alone), default=-1))
+        casts |= is_cast & (kernels.layer > max((at[layer] for layer, _ in alone), default=-1))
         behind = [(layer, f"{path.removesuffix(_FIRST_OF_MLP)}{FIRST_VIEW}") for layer, path in alone]
         kept = (at[name[0]] for name in behind if name not in actions.left_out)
-        found |= of_casts & (kernels.layer > max(kept, default=-1))
+        casts |= of_casts & (kernels.layer > max(kept, default=-1))
     if not baseline.is_accumulated:
         attentions = [number for number, cell in enumerate(actions.cells) if cell.endswith(SELF_ATTENTION)]
         again = np.isin(actions.cell[sites.of_node], attentions)
-        found |= of_casts & (kernels.layer >= kernels.layer[again].max(initial=0))
-    return np.asarray(found)
+        casts |= of_casts & (kernels.layer >= kernels.layer[again].max(initial=0))
+    return np.asarray(casts)
 
 
 def _is_alone(actions: SiteActions, site: int) -> bool:
@@ -342,13 +342,13 @@ def copied_unread(baseline: Baseline, sites: Sites, actions: SiteActions, read: 
     takes_tuple = np.isin(baseline.kernels.primitives, _TAKE_TUPLES)
     is_marked = actions.again[sites.of_viewed] | (actions.comm[sites.of_viewed] & takes_tuple)
     viewed = (sites.of_viewed >= 0) & is_marked
-    found = np.where(viewed, sites.of_node, sites.of_unread)
-    found = np.where(_read_for_a_type(baseline, asked_alone(sites, actions)), sites.of_node, found)
-    found = np.where(_redistributed(baseline, sites, actions), sites.of_node, found)
-    found = np.where(_viewed_by_left_out(baseline, sites, actions), sites.of_node, found)
-    found = np.where(_read_by_kept(baseline, sites, actions), sites.of_node, found)
-    found = np.where((found >= 0) & ~viewed & _casts_known(baseline, sites, actions), -1, found)
+    site = np.where(viewed, sites.of_node, sites.of_unread)
+    site = np.where(_read_for_a_type(baseline, asked_alone(sites, actions)), sites.of_node, site)
+    site = np.where(_redistributed(baseline, sites, actions), sites.of_node, site)
+    site = np.where(_viewed_by_left_out(baseline, sites, actions), sites.of_node, site)
+    site = np.where(_read_by_kept(baseline, sites, actions), sites.of_node, site)
+    site = np.where((site >= 0) & ~viewed & _casts_known(baseline, sites, actions), -1, site)
     given = _given(baseline, sites, actions)
     given[read] = False
-    found = np.where(flagged, -1, np.where(given, _named(sites), found))
-    return np.where(_summed_for_reshapes(baseline, sites, actions), sites.of_moved, found)
+    site = np.where(flagged, -1, np.where(given, _named(sites), site))
+    return np.where(_summed_for_reshapes(baseline, sites, actions), sites.of_moved, site)

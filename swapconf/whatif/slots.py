@@ -43,6 +43,14 @@ def born_at(baseline: Baseline, position: Ints) -> Ints:
 def freed_after(baseline: Baseline, position: Ints) -> Ints:
     """When a block is released whose last use stands at a position."""
     kernel, part = np.divmod(position, TICKS)
-    before = baseline.kernels.before
-    window = (before[np.minimum(kernel + 1, len(before) - 1)] - 1) * TICKS
+    window = (baseline.kernels.before[np.minimum(kernel + 1, len(baseline.kernels.before) - 1)] - 1) * TICKS
     return np.asarray(window + np.where(part == 0, 1, part + 1))
+
+
+def turns_at(place: Ints, order: Ints) -> Ints:
+    """The turn of each thing among those at the same place, where one runs after the other by their ``order``."""
+    ranked = np.lexsort((order, place))
+    starts = np.flatnonzero(np.diff(place[ranked], prepend=-1))
+    turn = np.empty(len(place), dtype=np.int64)
+    turn[ranked] = np.arange(len(place)) - np.repeat(starts, np.diff(starts, append=len(place)))
+    return turn

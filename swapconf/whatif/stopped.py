@@ -11,8 +11,8 @@ from swapconf.words.findings import Finding, Origin, Severity
 from swapconf.words.phrases import Phrase, phrase
 
 
-def stopped(found: Prediction, config: Config) -> Iterator[Finding]:
-    moves, layer_swap = found.moves, config.origin("swap_config.layer_swap", "swap_config")
+def stopped(prediction: Prediction, config: Config) -> Iterator[Finding]:
+    moves, layer_swap = prediction.moves, config.origin("swap_config.layer_swap", "swap_config")
     if moves.underflows.any():
         yield _stop(
             layer_swap,
@@ -20,7 +20,7 @@ def stopped(found: Prediction, config: Config) -> Iterator[Finding]:
             phrase(
                 "a backward_prefetch of {prefetch} makes MindSpore crash, for {operators} "
                 "operators (first {operator} of layer {layer})",
-                **_told(moves, moves.underflows),
+                **_first_operator(moves, moves.underflows),
             ),
             phrase("choose a smaller one; --sweep backward_prefetch=1..400 shows which it can be"),
         )
@@ -32,11 +32,11 @@ def stopped(found: Prediction, config: Config) -> Iterator[Finding]:
                 "with a backward_prefetch of {prefetch} MindSpore stops while it compiles this strategy (The "
                 "pointer[ker_ptr] is null): copies back for {operators} operators (first {operator} of layer {layer}) "
                 "would wait for a branch of a condition, which MindSpore then cannot launch",
-                **_told(moves, moves.stranded),
+                **_first_operator(moves, moves.stranded),
             ),
             phrase("choose another one; --sweep backward_prefetch=1..400 shows which it can be"),
         )
-    if found.is_circular:
+    if prediction.is_circular:
         yield _stop(
             config.origin("swap_config", "recompute_config"),
             "graph-cycle",
@@ -52,7 +52,7 @@ def _stop(origin: Origin, rule: str, message: Phrase, hint: Phrase) -> Finding:
     return Finding(origin=origin, rule=rule, severity=Severity.ERROR, message=message, hint=hint)
 
 
-def _told(moves: Moves, flagged: Flags) -> dict[str, object]:
+def _first_operator(moves: Moves, flagged: Flags) -> dict[str, object]:
     """Of the operators that are flagged."""
     layer, operator = min(moves.sites[site] for site in moves.site[flagged].tolist())
     return {

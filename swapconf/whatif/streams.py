@@ -13,7 +13,6 @@ import numpy as np
 
 from swapconf.trace.columns import Ints
 from swapconf.whatif.baseline import Baseline
-from swapconf.whatif.loss import launched
 from swapconf.whatif.recompute import StrategyProgram
 from swapconf.whatif.slots import TURN
 
@@ -49,11 +48,10 @@ def sent_ahead(baseline: Baseline, program: StrategyProgram) -> StrategyProgram:
             first = int(np.searchsorted(again, ready))
             if first < len(again) and again[first] < program.where[send]:
                 places[send] = int(again[first]) - TURN
-    moved = launched(program, places) if places else program
+    moved = program.moved(places)
     met = np.flatnonzero(np.isin(kernels.primitives, ("Send", "Receive")))
-    turns = np.sort(moved.where[met])
-    places = dict(zip(met.tolist(), turns.tolist(), strict=True))
-    return moved if (turns == moved.where[met]).all() else launched(moved, places)
+    turns = dict(zip(met.tolist(), np.sort(moved.where[met]).tolist(), strict=True))
+    return moved if [*turns.values()] == moved.where[met].tolist() else moved.moved(turns)
 
 
 def in_order(baseline: Baseline, program: StrategyProgram) -> StrategyProgram:

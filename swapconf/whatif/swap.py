@@ -16,12 +16,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from swapconf.trace.columns import Flags, Ints
-from swapconf.trace.lifetimes import TICKS
+from swapconf.trace.lifetimes import NEVER, TICKS
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.copy_queue import LONGEST, queued
 from swapconf.whatif.laid_out import SUM
 from swapconf.whatif.recompute import StrategyProgram
-from swapconf.whatif.slots import COPY_BACK, COPY_OUT, COPY_TURN, EARLY, TURN
+from swapconf.whatif.slots import COPY_BACK, COPY_OUT, COPY_TURN, EARLY, TURN, turns_at
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +129,7 @@ def swap(
     later = Later(
         window=tensor[~leads], until=latest[~leads], returned=np.maximum(_ahead(before, np.maximum(further, 0)), begins)
     )
-    far = np.full(len(block), np.iinfo(np.int64).max)
+    far = np.full(len(block), NEVER)
     reader = program.reader[served]
     is_view = baseline.below[reader] >= 0
     viewed = np.bincount(group[is_view], minlength=len(block)) > 0
@@ -232,7 +232,7 @@ def _copied_out(
     early = upfront[face]
     behind = _behind(baseline, block, face)
     copied = np.where(early >= 0, (early - 1) * TICKS + COPY_OUT + EARLY, behind * TICKS + COPY_OUT)
-    copied += COPY_TURN * _turn(behind, face)
+    copied += COPY_TURN * turns_at(behind, face)
     launched = program.where.copy()
     launched[face[early >= 0]] = copied[early >= 0] - EARLY
     return copied, launched
@@ -257,11 +257,11 @@ def _by_batch(baseline: Baseline, program: StrategyProgram, served: Ints, group:
     shared = np.flatnonzero(baseline.kernels.passing[program.face[served]] < 0)
     if len(shared):
         of_pass = {number: index for index, passes in enumerate(baseline.batches) for number in passes}
-        known = baseline.served[program.reader[served[shared]]].tolist()
-        batch[shared] = [of_pass.get(number, 0) for number in known]
+        pass_numbers = baseline.served[program.reader[served[shared]]].tolist()
+        batch[shared] = [of_pass.get(number, 0) for number in pass_numbers]
     width = max(len(baseline.batches), 1)
     key, place = np.unique(group * width + batch, return_inverse=True)
-    first, last = np.full(len(key), np.iinfo(np.int64).max), np.zeros(len(key), dtype=np.int64)
+    first, last = np.full(len(key), NEVER), np.zeros(len(key), dtype=np.int64)
     np.minimum.at(first, place, program.position[served])
     np.maximum.at(last, place, program.until[served])
     return key // width, key % width, first, last
@@ -275,9 +275,9 @@ def _begins(baseline: Baseline) -> Ints:
 def _freed_with_later(copied: Ints, released: Ints) -> Ints:
     """Copies run on one stream: when the main stream has waited for one, those before it are over, too."""
     turn = np.argsort(copied, kind="stable")
-    found = np.empty_like(released)
-    found[turn] = np.minimum.accumulate(released[turn][::-1])[::-1]
-    return found
+    ends = np.empty_like(released)
+    ends[turn] = np.minimum.accumulate(released[turn][::-1])[::-1]
+    return ends
 
 
 def _starts(baseline: Baseline, program: StrategyProgram, launched: Ints) -> Ints:
@@ -312,24 +312,15 @@ def _behind(baseline: Baseline, block: Ints, face: Ints) -> Ints:
     nodes, place = np.unique(face, return_inverse=True)
     copies = np.stack([face, block], axis=1)[np.lexsort((block, face))]
     bounds = np.searchsorted(copies[:, 0], [nodes, nodes + LONGEST]).T.tolist()
-    known: dict[tuple[bytes, bytes], int] = {}
+    offsets: dict[tuple[bytes, bytes], int] = {}
     behind = []
     for node, (low, high) in zip(nodes.tolist(), bounds, strict=True):
         near = slice(node, node + LONGEST)
         key = baseline.codes[near].tobytes(), is_copied[near].tobytes()
-        if key not in known:
+        if key not in offsets:
             same = node, copies[low:high].tobytes()
             if same not in baseline.queues:
                 baseline.queues[same] = queued(baseline, node, copied) - 1 - node
-            known[key] = baseline.queues[same]
-        behind.append(node + known[key])
+            offsets[key] = baseline.queues[same]
+        behind.append(node + offsets[key])
     return np.array(behind, dtype=np.int64)[place]
-
-
-def _turn(behind: Ints, face: Ints) -> Ints:
-    """Copies at one place run one after the other, in the order of what they copy."""
-    order = np.lexsort((face, behind))
-    starts = np.flatnonzero(np.diff(behind[order], prepend=-1))
-    turn = np.empty(len(face), dtype=np.int64)
-    turn[order] = np.arange(len(face)) - np.repeat(starts, np.diff(starts, append=len(face)))
-    return turn

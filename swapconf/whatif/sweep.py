@@ -78,11 +78,11 @@ def lowest(points: Sequence[Point]) -> Point:
 
 def best_of_layers(points: Iterable[Point]) -> tuple[LayerChoice, ...]:
     """In the order in which the points name the layers."""
-    found: dict[str, list[tuple[int, LayerCopies]]] = {}
+    of_layer: dict[str, list[tuple[int, LayerCopies]]] = {}
     for point in sorted(points, key=lambda point: point.prefetch):
         for copies in point.time.layers if point.time is not None and not point.crashes else ():
-            found.setdefault(copies.layer, []).append((point.prefetch, copies))
-    return tuple(_choice(layer, tried) for layer, tried in found.items())
+            of_layer.setdefault(copies.layer, []).append((point.prefetch, copies))
+    return tuple(_choice(layer, tried) for layer, tried in of_layer.items())
 
 
 def _choice(layer: str, tried: Sequence[tuple[int, LayerCopies]]) -> LayerChoice:

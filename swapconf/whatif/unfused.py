@@ -122,5 +122,5 @@ def _parts(kernel: Kernel, task: Task) -> Iterator[tuple[Kernel, Task]]:
 
 def _primitives(name: str) -> list[str]:
     """``Mul``, ``Add``, ``Cast`` of ``Default/GraphKernel_Mul_Add_Cast_fusion-op3``; none of another kernel."""
-    _, fused, told = name.rpartition("-op")[0].rpartition(FUSED)
-    return told.removesuffix("_fusion").removesuffix("_split").split("_") if fused else []
+    _, fused, operators = name.rpartition("-op")[0].rpartition(FUSED)
+    return operators.removesuffix("_fusion").removesuffix("_split").split("_") if fused else []

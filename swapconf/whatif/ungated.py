@@ -18,7 +18,7 @@ from swapconf.trace.lifetimes import TICKS
 from swapconf.upstream.scopes import descends
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.sites import Sites
-from swapconf.whatif.slots import AT_START, TURN
+from swapconf.whatif.slots import AT_START, TURN, turns_at
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,42 +36,38 @@ def covered(sites: Sites, cell: Ints, cells: Sequence[str], roots: Mapping[str, 
     root = np.where(sites.of_node >= 0, cell[sites.of_node], -1)
     paths = [path for _, path in sites.places]
     under = np.zeros((len(cells), len(paths) + 1), dtype=np.bool_)  # the last: of what stands in no layer
-    for number, asked in sorted(enumerate(cells), key=lambda one: -len(one[1])):  # the outermost is the last
+    for number, asked in sorted(enumerate(cells), key=lambda numbered: -len(numbered[1])):  # the outermost is the last
         under[number, :-1] = [descends(path, {asked}) for path in paths]
         for (layer, path), nodes in sites.loose.items():
             if asked in roots.get(layer, ()) and descends(path, {asked}):
                 root[nodes] = number
     stands = root == np.arange(len(cells))[:, None]  # also what has no place of its own
     ends = np.flatnonzero((sites.of_node < 0) & (sites.of_merged >= 0))  # the view at the end of a Linear has none
-    linears, which = np.unique(sites.of_merged[ends], return_inverse=True)
+    linears, linear = np.unique(sites.of_merged[ends], return_inverse=True)
     for number, asked in enumerate(cells if len(ends) else ()):
         within = np.array([descends(sites.names[site][1], {asked}) for site in linears.tolist()])
-        stands[number, ends] |= within[which]
+        stands[number, ends] |= within[linear]
     return Covered(root=root, under=under[:, sites.of_place] | stands)
 
 
 def ungated(baseline: Baseline, again: Flags, covered: Covered) -> Flags:
     """[kernels]"""
     reads, passing = baseline.reads, baseline.kernels.passing
-    found = again & (covered.root >= 0) & (passing >= 0) & ~baseline.rootless & (baseline.twin < 0)
+    free = again & (covered.root >= 0) & (passing >= 0) & ~baseline.rootless & (baseline.twin < 0)
     # the Reshape at the end of a Linear, which the model itself recomputes, has a copy of its own there already
-    found &= ~baseline.kernels.is_lost | (baseline.below < 0) | again[baseline.below]
-    rows = np.flatnonzero(found[reads.kernel])
+    free &= ~baseline.kernels.is_lost | (baseline.below < 0) | again[baseline.below]
+    rows = np.flatnonzero(free[reads.kernel])
     face, reader = reads.face[rows], reads.kernel[rows]
     inside = (face >= 0) & (passing[face] == passing[reader]) & ~baseline.rootless[face]
     inside &= covered.under[covered.root[reader], face]
     while True:
-        tied = found[reader] & ~(inside & (~again[face] | found[face]))
+        tied = free[reader] & ~(inside & (~again[face] | free[face]))
         if not tied.any():
-            return found
-        found[reader[tied]] = False
+            return free
+        free[reader[tied]] = False
 
 
 def places(baseline: Baseline, nodes: Sequence[int]) -> Ints:
     """Positions at the start of the backward pass of the micro-batch of each; ``nodes`` are ascending."""
     begin = baseline.returnable[list(nodes)]
-    order = np.argsort(begin, kind="stable")
-    turn = np.empty(len(begin), dtype=np.int64)
-    starts = np.flatnonzero(np.diff(begin[order], prepend=-1))
-    turn[order] = np.arange(len(begin)) - np.repeat(starts, np.diff(starts, append=len(begin)))
-    return np.asarray(begin * TICKS + AT_START + TURN * turn)
+    return np.asarray(begin * TICKS + AT_START + TURN * turns_at(begin, np.array(nodes, dtype=np.int64)))

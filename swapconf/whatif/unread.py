@@ -1,7 +1,9 @@
 """BASELINE + SITES -> SITES: of whose output the backward pass has a copy although no gradient reads it, or reads a
-view."""
+view; and what is given to views that nothing saves."""
 
 from __future__ import annotations
+
+from collections.abc import Collection
 
 import numpy as np
 
@@ -10,6 +12,7 @@ from swapconf.trace.columns import Flags, Ints
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.laid_out import GRADIENT_VIEW
+from swapconf.whatif.sites import Sites
 
 _ONE_HOT = "OneHotExt"
 _FACTORS = frozenset({"Div", "MeanExt"})
@@ -24,7 +27,7 @@ def unread(baseline: Baseline, of_node: Ints, names: tuple[tuple[str, str], ...]
     communication reads it, or a view that was put in for that, or a view of a Cast, there is no Reshape, although the
     catalog knows one for another layout."""
     templates = {layer.name: layer.template.by_path for layer in network.layers}
-    found = np.full(len(of_node), -1, dtype=np.int64)
+    site = np.full(len(of_node), -1, dtype=np.int64)
     reader, face = baseline.edges
     cast = np.zeros(len(of_node), dtype=np.bool_)
     is_cast = baseline.kernels.primitives == "Cast"
@@ -38,23 +41,25 @@ def unread(baseline: Baseline, of_node: Ints, names: tuple[tuple[str, str], ...]
     of_indices, handed = _of_indices(baseline), _handed_out(baseline, network)
     for node in np.flatnonzero((of_node >= 0) & ~baseline.is_read_again & (local | handed)).tolist():
         layer, path = names[of_node[node]]
-        known = templates[layer]
-        if known[path].saved and (of_indices[node] or handed[node]):
-            found[node] = of_node[node]
-        if known[path].saved and not baseline.kernels.is_lost[node] and (baseline.kernels.primitive[node] not in VIEWS):
-            readers = [known[reader] for reader in known[path].consumers if reader in known]
-            is_factor = has_experts and known[path].type in _FACTORS
+        operator, by_path = templates[layer][path], templates[layer]
+        if not operator.saved:
+            continue
+        if of_indices[node] or handed[node]:
+            site[node] = of_node[node]
+        if not baseline.kernels.is_lost[node] and baseline.kernels.primitive[node] not in VIEWS:
+            readers = [by_path[reader] for reader in operator.consumers if reader in by_path]
+            is_factor = has_experts and operator.type in _FACTORS
             again = any(reader.preset_recompute and reader.type in VIEWS for reader in readers)
             if cast[node] or is_factor or again:
-                found[node] = of_node[node]
-    return found
+                site[node] = of_node[node]
+    return site
 
 
 def _handed_out(baseline: Baseline, network: Network) -> Flags:
     """[kernels] what the norm behind the layers casts, where communication stands between that cast and the norm: the
     model recomputes the cast, and MindSpore finds only later that no gradient needs it (measured with 2.9.0: the last
     sum of a legacy Llama under sequence parallelism)."""
-    found = np.zeros(len(baseline.kernels), dtype=np.bool_)
+    handed = np.zeros(len(baseline.kernels), dtype=np.bool_)
     if any(
         operator.preset_recompute and operator.type == "Cast"
         for template in network.templates
@@ -62,25 +67,44 @@ def _handed_out(baseline: Baseline, network: Network) -> Flags:
     ):
         kernels, reads = baseline.kernels, baseline.reads
         outside = (kernels.layer < 0) & (kernels.primitives == "Cast") & ~kernels.backward
-        found[reads.face[outside[reads.kernel] & (reads.face >= 0)]] = True
-    return found
+        handed[reads.face[outside[reads.kernel] & (reads.face >= 0)]] = True
+    return handed
 
 
 def _of_indices(baseline: Baseline) -> Flags:
     """[kernels] views of which a router makes one-hot vectors, which have no gradient."""
     reader, face = baseline.edges
     one_hot = (baseline.kernels.primitives == _ONE_HOT)[reader]
-    found = np.zeros(len(baseline.kernels), dtype=np.bool_)
-    found[face[one_hot]] = True
-    found[face[~one_hot]] = False
-    return found & baseline.views
+    views = np.zeros(len(baseline.kernels), dtype=np.bool_)
+    views[face[one_hot]] = True
+    views[face[~one_hot]] = False
+    return views & baseline.views
 
 
 def viewed(baseline: Baseline, of_node: Ints, of_merged: Ints) -> Ints:
     """As `Sites.of_viewed`; of two views that MindSpore has merged the first one reads it."""
-    found = np.full(len(of_node), -1, dtype=np.int64)
+    view_site = np.full(len(of_node), -1, dtype=np.int64)
     views = np.flatnonzero(baseline.views & (of_node >= 0) & (baseline.below >= 0))
     first = np.where(of_merged >= 0, of_merged, of_node)
-    found[baseline.below[views]] = first[views]
-    found[baseline.is_read_again | (of_node < 0)] = -1
-    return found
+    view_site[baseline.below[views]] = first[views]
+    view_site[baseline.is_read_again | (of_node < 0)] = -1
+    return view_site
+
+
+def given_to_unsaved(
+    baseline: Baseline, sites: Sites, selected: Collection[tuple[str, str]], again: Flags, flagged: Flags
+) -> Flags:
+    """[kernels] what a view shows that nothing saves, and that runs again by itself, is copied to the host for nobody,
+    as is what else is given to a primitive whose recompute was asked for (see `site_actions.copied_unread`), although a
+    gradient reads it through other views, which are copied for themselves: OffloadActivationOptimizer
+    (frontend/parallel/pass/offload_activation.cc) asks node by node (measured with MindSpore 2.10.0: the Transpose in
+    front of ``core_attention.reshape`` of TeleChat3). What no gradient reads at all is not (2.9.0: in front of
+    ``apply_rotary_emb_classic.reshape`` of GLM; why, was not found). ``selected``: views whose recompute was asked for
+    by their own names, by layer name and path. ``again``: [sites], and one more for none; ``flagged``: [kernels] that
+    run again."""
+    shown = (int(baseline.below[view]) for view, name in sites.unsaved if name in selected)
+    given = np.zeros(len(baseline.kernels), dtype=np.bool_)
+    given[[node for node in shown if node >= 0]] = True
+    given[baseline.reads.face[baseline.kernels.backward[baseline.reads.kernel]]] = False
+    given &= baseline.is_read_again
+    return given & (sites.of_node >= 0) & ~again[sites.of_node] & ~baseline.splits & ~flagged

@@ -23,18 +23,16 @@ from swapconf.trace.columns import Ints
 from swapconf.trace.lifetimes import TICKS
 from swapconf.trace.work import COLLECTIVES
 from swapconf.whatif.baseline import Baseline
-from swapconf.whatif.loss import launched
 from swapconf.whatif.recompute import StrategyProgram
 from swapconf.whatif.slots import COPY_OUT, HEAD, TURN
 
 
 def unscaled_early(baseline: Baseline, program: StrategyProgram) -> StrategyProgram:
     """The same program, where the last norm to be read does not run again."""
-    primitive = baseline.kernels.primitives
     places: dict[int, int] = {}
     for inverse, scale in _scales(baseline):
         low, high = _step(baseline, inverse)
-        gradients = np.flatnonzero(primitive[low:high] == "RmsNormGrad") + low
+        gradients = np.flatnonzero(baseline.kernels.primitives[low:high] == "RmsNormGrad") + low
         if not len(gradients):
             continue
         late = int(_read(baseline, program, gradients).max())
@@ -43,7 +41,7 @@ def unscaled_early(baseline: Baseline, program: StrategyProgram) -> StrategyProg
             divided = [kernel for kernel in readers if _is_there(baseline, program, kernel, inverse, late)]
             begin = late // TICKS * TICKS + COPY_OUT
             places |= {kernel: begin + TURN * turn for turn, kernel in enumerate([scale, inverse, *divided])}
-    return launched(program, places) if places else program
+    return program.moved(places)
 
 
 def unscaled_by_turns(baseline: Baseline, program: StrategyProgram) -> StrategyProgram:
@@ -51,7 +49,9 @@ def unscaled_by_turns(baseline: Baseline, program: StrategyProgram) -> StrategyP
     places: dict[int, int] = {}
     for inverse, scale in _scales(baseline):
         made = {
-            kernel: face for kernel in baseline.followers(inverse) if (face := _other(baseline, kernel, inverse)) >= 0
+            kernel: face
+            for kernel in baseline.followers(inverse)
+            if (face := _divided_gradient(baseline, kernel, inverse)) >= 0
         }
         turn = {kernel: _weight(baseline, kernel) for kernel in made}
         # the gradient of an embedding that several read is a sum, and not taken from the tuple
@@ -75,7 +75,7 @@ def unscaled_by_turns(baseline: Baseline, program: StrategyProgram) -> StrategyP
                 begin = min(begin, places[kernel])
         if begin < program.where[scale]:
             places |= {scale: begin, inverse: begin}
-    return launched(program, places) if places else program
+    return program.moved(places)
 
 
 def _scales(baseline: Baseline) -> Iterator[tuple[int, int]]:
@@ -95,7 +95,7 @@ def _behind(position: int) -> int:
     return position + (1 if position % TICKS else COPY_OUT)
 
 
-def _other(baseline: Baseline, kernel: int, inverse: int) -> int:
+def _divided_gradient(baseline: Baseline, kernel: int, inverse: int) -> int:
     """The gradient that a kernel divides, where it is one and communicated."""
     faces = [face for face in _faces(baseline, kernel) if face != inverse]
     return faces[0] if len(faces) == 1 and baseline.kernels.primitive[faces[0]] in COLLECTIVES else -1
@@ -110,10 +110,10 @@ def _weight(baseline: Baseline, kernel: int) -> int:
     """The number of the weight whose divided gradient a kernel makes; that of the nearest state behind it."""
     waiting, seen = deque([kernel]), {kernel}
     while waiting:
-        one = waiting.popleft()
-        if one in baseline.states:
-            return baseline.states[one]
-        fresh = dict.fromkeys(reader for reader in baseline.followers(one) if reader not in seen)
+        following = waiting.popleft()
+        if following in baseline.states:
+            return baseline.states[following]
+        fresh = dict.fromkeys(reader for reader in baseline.followers(following) if reader not in seen)
         seen.update(fresh)
         waiting.extend(fresh)
     return -1
@@ -129,23 +129,23 @@ def _step(baseline: Baseline, kernel: int) -> tuple[int, int]:
 def _read(baseline: Baseline, program: StrategyProgram, gradients: Ints) -> Ints:
     """When the weights of norms are read for the last time. ``gradients``: of the norms."""
     kernels, again, begins = baseline.kernels, set(program.copies.tolist()), _begins(baseline, program)
-    found = program.where[gradients]
+    read_at = program.where[gradients]
     for index, kernel in enumerate(gradients.tolist()):
         norms = again & {face for face in _faces(baseline, kernel) if kernels.primitive[face] == "RmsNorm"}
-        found[index] = min(
-            (begins.get(int(kernels.passing[norm]), found[index]) for norm in norms), default=found[index]
+        read_at[index] = min(
+            (begins.get(int(kernels.passing[norm]), read_at[index]) for norm in norms), default=read_at[index]
         )
-    return found
+    return read_at
 
 
 def _begins(baseline: Baseline, program: StrategyProgram) -> dict[int, int]:
     """By pass where the first of it runs again that waits for a gradient; see `ungated` for the others."""
     passing = baseline.kernels.passing[program.copies]
     gated = program.inserted >= baseline.returnable[program.copies] * TICKS + COPY_OUT
-    found: dict[int, int] = {}
+    begins: dict[int, int] = {}
     for number, place in zip(passing[gated].tolist(), program.inserted[gated].tolist(), strict=True):
-        found[number] = min(place, found.get(number, place))
-    return found
+        begins[number] = min(place, begins.get(number, place))
+    return begins
 
 
 def _is_there(baseline: Baseline, program: StrategyProgram, kernel: int, inverse: int, late: int) -> bool:

@@ -62,13 +62,13 @@ class Way:
             how = phrase("memory in MindSpore's own order of launches, by its rules and the graph of this trace")
         else:
             how = phrase("memory in the order of launches of the run without a strategy, as {why}", why=self._why)
-        return joined("; ", [how, self._known, *self._better])
+        return joined("; ", [how, self._measured, *self._better])
 
     @property
-    def _known(self) -> str:
+    def _measured(self) -> str:
         source = self.source
-        known = measured(self.order, source.mindspore, source.level)
-        if known is None:
+        entry = measured(self.order, source.mindspore, source.level)
+        if entry is None:
             return phrase(
                 "for MindSpore {version}, jit_level {level}, nothing was measured; a dry run confirms what you choose",
                 version=source.mindspore,
@@ -76,9 +76,9 @@ class Way:
             )
         return phrase(
             "measured with MindSpore {version}, jit_level {level}: {said}",
-            version=known.mindspore,
-            level=known.level,
-            said=known.said,
+            version=entry.mindspore,
+            level=entry.level,
+            said=entry.said,
         )
 
     @property
@@ -115,6 +115,6 @@ class Way:
         }
 
 
-def way_of(found: Ordered | None, source: Source) -> Way:
-    """``found``: what was asked for in MindSpore's own order, None where that was not asked, or is not known."""
-    return Way(Order.RUN if found is None else found.order, source)
+def way_of(ordered: Ordered | None, source: Source) -> Way:
+    """``ordered``: what was asked for in MindSpore's own order, None where that was not asked, or is not known."""
+    return Way(Order.RUN if ordered is None else ordered.order, source)

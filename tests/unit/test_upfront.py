@@ -13,7 +13,7 @@ from swapconf.whatif import predict, rerun
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.recompute import recompute
 from swapconf.whatif.swap import Unread, Windows, swap
-from swapconf.whatif.upfront import upfront
+from swapconf.whatif.weight_copies import upfront
 from tests.unit import test_whatif_mcore as qwen
 from tests.unit.test_whatif_graphs import Item, baseline, gradient, node
 

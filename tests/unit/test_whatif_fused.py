@@ -273,5 +273,7 @@ def test_what_fusion_rounds_a_sum_to_is_what_a_recomputed_layer_leaves(is_rounde
     baseline = SimpleNamespace(kernels=kernels, followers=lambda node: [[1], [2], []][node])
     prepared = SimpleNamespace(baseline=baseline, rounding=frozenset({1} if is_rounded else ()))
     gates = object.__new__(Gates)
-    gates.__dict__.update(asked=SimpleNamespace(prepared=prepared, is_under=lambda cell, node: node < 2))
+    gates.__dict__.update(
+        asked=SimpleNamespace(prepared=prepared, baseline=baseline, is_under=lambda cell, node: node < 2)
+    )
     assert gates._is_output(0, Part(7, 0)) is is_rounded

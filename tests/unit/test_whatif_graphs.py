@@ -13,7 +13,7 @@ from swapconf.trace.columns import Ints, Kernels, LayerRows, Reads
 from swapconf.trace.lifetimes import TICKS
 from swapconf.trace.trace import Kernel
 from swapconf.whatif.baseline import Baseline
-from swapconf.whatif.cell_outputs import cell_outputs, read_by_others
+from swapconf.whatif.kept import cell_outputs, read_by_others
 from swapconf.whatif.layer_passes import passes, rehomed
 from swapconf.whatif.predict import underflows
 from swapconf.whatif.recompute import StrategyProgram, recompute

@@ -407,5 +407,5 @@ def test_slices_are_gathered_from_a_group_of_one_rank_only_where_a_step_is_accum
     assert not baseline.is_piped
     monkeypatch.setattr(type(baseline), "is_accumulated", is_accumulated)
     nodes = Nodes(asked.run.graph)
-    slices = Slices(asked, nodes, Ties(asked.run, nodes, asked.is_mcore))
+    slices = Slices(asked, nodes, Ties(asked, nodes))
     assert any(slices.is_sliced(kernel, 0) for kernel in range(asked.run.count)) is is_accumulated

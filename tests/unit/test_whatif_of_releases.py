@@ -22,8 +22,8 @@ from swapconf.decide.strategy import Strategy
 from swapconf.trace.launch_order import reproduces
 from swapconf.upstream.facts import Versions
 from swapconf.upstream.launch_orders import Order, keeps_graph
-from swapconf.whatif.casts_for_products import casts_for_products
 from swapconf.whatif.graph.predict import GraphedBaseline
+from swapconf.whatif.kept import casts_for_products
 from swapconf.whatif.placed import placed
 from swapconf.whatif.prepare import prepare
 from swapconf.whatif.rerun import rerun_of

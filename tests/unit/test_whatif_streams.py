@@ -9,7 +9,6 @@ import pytest
 
 from swapconf.trace.columns import Kernels
 from swapconf.trace.lifetimes import TICKS
-from swapconf.whatif.loss import launched
 from swapconf.whatif.recompute import StrategyProgram, recompute
 from swapconf.whatif.slots import TURN
 from swapconf.whatif.streams import released, sent_ahead
@@ -113,6 +112,6 @@ def test_kernels_that_change_places_take_their_reads_with_them() -> None:
         copies=nothing,
         inserted=nothing,
     )
-    moved = launched(program, {0: 20, 1: 10})
+    moved = program.moved({0: 20, 1: 10})
     assert moved.where.tolist() == [20, 10, 30]
     assert moved.position.tolist() == [20, 10, 30, 10]

@@ -10,8 +10,8 @@ import pytest
 
 from swapconf.trace.lifetimes import TICKS
 from swapconf.whatif.baseline import Baseline
+from swapconf.whatif.kept import left_without_lazy_inline
 from swapconf.whatif.lazy_inline import barred, barriers
-from swapconf.whatif.not_inlined import left
 from swapconf.whatif.recompute import StrategyProgram, recompute, taken
 from swapconf.whatif.unscaled import unscaled_by_turns, unscaled_early
 from tests.unit.test_whatif_graphs import FUSED, Item, baseline, gradient, node
@@ -181,7 +181,7 @@ def test_without_lazy_inline_tokens_are_not_dispatched_again() -> None:
     graph = baseline(
         node(0, 0), node(0, 0, 0, primitive="AlltoAllV"), node(0, 0, 1, primitive="AllGather"), gradient(2)
     )
-    assert np.flatnonzero(left(graph, ())).tolist() == [1]
+    assert np.flatnonzero(left_without_lazy_inline(graph, ())).tolist() == [1]
 
 
 def test_without_lazy_inline_what_is_named_after_a_cell_outside_of_the_layers_does_not_run_again() -> None:
@@ -190,7 +190,7 @@ def test_without_lazy_inline_what_is_named_after_a_cell_outside_of_the_layers_do
     layer = "Default/network-N/layers-CellList/0-L"
     names = (f"{layer}/Mul-op0", "Default/network-N/rotary-R/StridedSlice-op0", f"{layer}/Add-op0", f"{layer}/Add-op1")
     graph = replace(graph, kernels=replace(graph.kernels, name=names))
-    assert np.flatnonzero(left(graph, ())).tolist() == [1]
+    assert np.flatnonzero(left_without_lazy_inline(graph, ())).tolist() == [1]
 
 
 def test_a_sum_that_a_norm_is_fused_with_is_the_only_output_of_its_add() -> None:

@@ -11,26 +11,26 @@ from functools import cached_property
 
 from swapconf.trace.launch_graph import DEPEND, LOAD, NO_NODE, SAME_VALUE, STATE
 from swapconf.upstream.primitives import VIEWS
-from swapconf.whatif.graph.asked import NO_CELL, Asked, Part
+from swapconf.whatif.graph.asked import NO_CELL, Part
+from swapconf.whatif.graph.change import GraphChange
 from swapconf.whatif.graph.constants import Constants
+from swapconf.whatif.graph.cse import Tables, WeightsCast, stays
 from swapconf.whatif.graph.doubled import second_view
 from swapconf.whatif.graph.gates import Gates
 from swapconf.whatif.graph.given import FirstInputs, given
 from swapconf.whatif.graph.inner_states import InnerStates
 from swapconf.whatif.graph.moves import ADD, MoveTos
-from swapconf.whatif.graph.nodes import Nodes
+from swapconf.whatif.graph.run_graph import NO_KERNEL
 from swapconf.whatif.graph.scaled import ScaledAgain
 from swapconf.whatif.graph.slices import Slices
-from swapconf.whatif.graph.tables import Tables
 from swapconf.whatif.graph.ties import Ties
-from swapconf.whatif.graph.weights_cast import WeightsCast, stays
 from swapconf.whatif.laid_out import ADD_AND_NORM, SUM
 
 _NORM = "RmsNorm"
 
 
 @dataclass
-class RecomputedNodes:
+class RecomputedNodes(GraphChange):
     """What runs again.
 
     Attributes:
@@ -38,8 +38,6 @@ class RecomputedNodes:
         norms, adds: Copies of a fused Add and norm that are the norm, or the Add, alone.
     """
 
-    asked: Asked
-    nodes: Nodes
     ties: Ties
     gates: Gates
     moves: MoveTos
@@ -81,7 +79,7 @@ class RecomputedNodes:
 
     def shown(self, value: int, barrier: int, part: Part) -> int:
         """A value of what runs again, as it is in a part."""
-        source, item = self.asked.run.source(value)
+        source, item = self.run.source(value)
         copy = self.copied(source, barrier, part)
         apart = self._sums.get((source, self._own_part(source, part))) if item == SUM else None
         return self.tables.shown(value, copy) if apart is None else apart
@@ -90,27 +88,27 @@ class RecomputedNodes:
         """``part``: of who reads it."""
         key = node, self._own_part(node, part)
         if key not in self._copies:
-            for one, mine in self._needed(key):
-                if (one, mine) in self._copies:  # a state in which one before reads a parameter is behind it
+            for needed, own in self._needed(key):
+                if (needed, own) in self._copies:  # a state in which one before reads a parameter is behind it
                     continue
-                kernel = self.asked.run.kernel_of[one]
-                new = self._new(one, kernel)
-                self._copies[one, mine] = new
+                kernel = self.run.kernel_of[needed]
+                new = self._new(needed, kernel)
+                self._copies[needed, own] = new
                 self.kernel_of[new] = kernel
-                self.nodes.inputs[new] = self._inputs(one, new, kernel, barrier, mine)
-                self._part_merged(new, kernel, mine)
+                self.nodes.inputs[new] = self._inputs(needed, new, kernel, barrier, own)
+                self._part_merged(new, kernel, own)
         return self._copies[key]
 
     def _part_merged(self, new: int, kernel: int, part: Part) -> None:
         """A recomputed layer has both of the views that MindSpore has merged in the forward pass; other cells have
         those that the forward pass has (see `doubled`)."""
-        is_layer = self.asked.is_whole(part) and self.asked.run.is_inlined
+        is_layer = self.asked.is_whole(part) and self.run.is_inlined
         apart = self.asked.prepared.merged_views if is_layer else self.doubled
         if new >= self.nodes.count and part.cell != NO_CELL and kernel in apart:
             self.nodes.double(new)
 
     def _own_part(self, node: int, part: Part) -> Part:
-        kernel = self.asked.run.kernel_of[node]
+        kernel = self.run.kernel_of[node]
         if kernel in self.asked.shared:
             return self.asked.shared_part(kernel, part)._replace(component=part.component)
         own = self.asked.part(kernel)
@@ -118,18 +116,18 @@ class RecomputedNodes:
 
     def _needed(self, key: tuple[int, Part]) -> list[tuple[int, Part]]:
         """The copies that one reads, itself included, each behind those that it reads."""
-        found, stack = set[tuple[int, Part]](), [key]
+        seen, stack = set[tuple[int, Part]](), [key]
         while stack:
-            node, part = one = stack.pop()
-            if one in found or one in self._copies:
+            node, part = wanted = stack.pop()
+            if wanted in seen or wanted in self._copies:
                 continue
-            found.add(one)
-            kernel = self.asked.run.kernel_of[node]
+            seen.add(wanted)
+            kernel = self.run.kernel_of[node]
             for value in self.nodes.values(node):
                 source = self._read_again(value, kernel, part)
                 if source is not None:
                     stack.append((source, self._own_part(source, self.gates.components.read_in(part, source, kernel))))
-        return sorted(found, key=lambda one: self.asked.run.kernel_of[one[0]])
+        return sorted(seen, key=lambda copy: self.run.kernel_of[copy[0]])
 
     def _read_again(self, value: int, kernel: int, part: Part) -> int | None:
         """The node of which a copy reads a copy for a value; None where it reads what is there."""
@@ -147,46 +145,46 @@ class RecomputedNodes:
 
     def _new(self, node: int, kernel: int) -> int:
         """What the model itself computes again anyway is that kernel."""
-        twin = int(self.asked.prepared.baseline.twin[kernel])
+        twin = int(self.baseline.twin[kernel])
         if twin >= 0:
-            return self.asked.run.node_of[twin]
+            return self.run.node_of[twin]
         nodes = self.nodes
         return nodes.add(nodes.primitive[node], (), nodes.name[node], nodes.item[node], nodes.fused[node])
 
     def _inputs(self, node: int, new: int, kernel: int, barrier: int, part: Part) -> list[int]:
-        given, found = list(self.nodes.inputs[node]), list[int]()
-        is_apart = kernel in self.asked.plan.marks.apart
+        given, inputs = list(self.nodes.inputs[node]), list[int]()
+        is_apart = kernel in self.marks.apart
         if is_apart or self._is_norm_alone(node, kernel):
             self.norms.add(new)
             self.nodes.primitive[new] = _NORM
             summed = self._sum_again if is_apart else self._kept_sum
-            found.append(summed(node, kernel, barrier, part))
+            inputs.append(summed(node, kernel, barrier, part))
             given = given[2:]
-        if kernel in self.asked.plan.marks.adds:
+        if kernel in self.marks.adds:
             self.adds.add(new)
             self.nodes.primitive[new] = ADD
             given = given[:2]
         has_copies = False
         for value in given:
             seen, is_copy = self._seen(value, kernel, barrier, part) if value != NO_NODE else (NO_NODE, False)
-            found.append(seen)
+            inputs.append(seen)
             has_copies |= is_copy
         if part.cell != NO_CELL:
-            if self.asked.run.is_inlined or has_copies:
-                return found
-            return self._first.tied(found, self.gates.of(kernel, part))
+            if self.run.is_inlined or has_copies:
+                return inputs
+            return self._first.tied(inputs, self.gates.of(kernel, part))
         if self.weights.is_cast(node, kernel) and new >= self.nodes.count:
-            found[0] = self.weights.copied(node, kernel, barrier)
-        return found if has_copies else self.ties.first_gated(found, self.gates.of(kernel, part))
+            inputs[0] = self.weights.copied(node, kernel, barrier)
+        return inputs if has_copies else self.ties.first_gated(inputs, self.gates.of(kernel, part))
 
     def _is_norm_alone(self, node: int, kernel: int) -> bool:
         """It reads the sum that was kept."""
-        made = self.asked.prepared.baseline.made.get(kernel, [])
-        is_fused = self.asked.run.graph.primitive[node] == ADD_AND_NORM and len(made) > SUM
+        made = self.baseline.made.get(kernel, [])
+        is_fused = self.run.graph.primitive[node] == ADD_AND_NORM and len(made) > SUM
         return is_fused and (kernel, True, made[SUM]) in self.asked.uses
 
     def _kept_sum(self, node: int, kernel: int, barrier: int, part: Part) -> int:
-        made = self.asked.prepared.baseline.made[kernel]
+        made = self.baseline.made[kernel]
         window = self.asked.uses[kernel, True, made[SUM]].window
         value = self.moves.shown_item(node, SUM)
         seen = self.moves.returned(window, barrier) if window >= 0 else self.ties.behind_barrier(value, barrier)
@@ -234,9 +232,8 @@ class RecomputedNodes:
 
     def _untied(self, value: int) -> int:
         """A value of the forward pass, whatever copy to the host its reader waits for there."""
-        nodes = self.nodes
-        while value >= nodes.count and nodes.primitive[value] in SAME_VALUE:
-            value = nodes.inputs[value][0]
+        while value >= self.nodes.count and self.nodes.primitive[value] in SAME_VALUE:
+            value = self.nodes.inputs[value][0]
         return value
 
     def _original(self, value: int) -> int:
@@ -257,21 +254,21 @@ class RecomputedNodes:
         gate = self.gates.of(kernel, part) if part.cell != NO_CELL else NO_NODE
         if gate == NO_NODE:
             return self.ties.behind_barrier(value, barrier)
-        if not self.asked.run.is_inlined:  # what is gathered is no parameter
-            return self.ties.gated(value, gate) if self.asked.run.source(value)[0] == NO_NODE else value
+        if not self.run.is_inlined:  # what is gathered is no parameter
+            return self.ties.gated(value, gate) if self.run.source(value)[0] == NO_NODE else value
         return self._states.loaded(value, kernel, barrier, part)
 
     def gated(self, seen: int, source: int, kernel: int, part: Part, item: int = 0) -> int:
         """What a recomputed cell is given waits; what was made in it, as what was left out of it, does not with lazy
         inline, but where the cell hands it out in the state in which it read its parameters: what runs again reads
         these behind the gate. The sum that a fused norm makes for the layer before is given, too."""
-        if part.cell == NO_CELL or not self.asked.run.is_inlined:
+        if part.cell == NO_CELL or not self.run.is_inlined:
             return seen
-        made, baseline = self.asked.run.kernel_of.get(source, -1), self.asked.prepared.baseline
+        made, baseline = self.run.kernel_of.get(source, NO_KERNEL), self.baseline
         if self.slices.is_sliced(made, item):
             return self.slices.gathered(seen, self.gates.of(kernel, part), self.asked.row(source, item))
         is_inside = (
-            made >= 0
+            made != NO_KERNEL
             and self.asked.is_under(part.cell, made)
             and (not baseline.rootless[made] or self.asked.is_excluded(made))
         )

@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from swapconf.trace.launch_graph import ITEM, NO_NODE, LaunchGraph
-from swapconf.whatif.graph.entries import is_of_baseline, is_parameter, place_of
+from swapconf.whatif.graph.calls import is_of_baseline, is_parameter, place_of
 from swapconf.whatif.graph.nodes import Nodes
 from swapconf.whatif.graph.run_graph import RunGraph
 
@@ -32,10 +32,10 @@ class Alternation:
     def apply(self, ties: Mapping[tuple[int, int], int], live: Collection[int]) -> None:
         """``ties``: by value and barrier. ``live``: those that are read."""
         for barrier, saved in self.run.saved_behind.items():
-            mine = {value: tie for (value, behind), tie in ties.items() if behind == barrier and tie in live}
+            of_barrier = {value: tie for (value, behind), tie in ties.items() if behind == barrier and tie in live}
             unseen = self._unseen(saved, barrier)
             if unseen is not None:
-                is_taken = self._alternate(saved, mine, unseen)
+                is_taken = self._alternate(saved, of_barrier, unseen)
                 if saved in self.results:
                     self._read_result(saved, is_taken)
 
@@ -57,7 +57,7 @@ class Alternation:
         run, graph = self.run, self.run.graph
         value = graph.inputs[saved][0]
         taken = [user for user in run.users[saved] if _is_taken(graph, user, saved) and graph.item[user] == 0]
-        for reader in (user for one in (value, *taken) for user in run.users[one]):
+        for reader in (user for shown in (value, *taken) for user in run.users[shown]):
             if graph.primitive[reader] == ITEM:
                 self._read(reader, value, saved, 0, is_taken)
 
@@ -78,7 +78,7 @@ class Alternation:
     def _unseen(self, saved: int, barrier: int) -> frozenset[int] | None:
         """Values of a tuple of the baseline that were read when the others were removed, and are not any more; None
         where that explains nothing. All parameters were."""
-        run, found = self.run, set[int]()
+        run, unseen = self.run, set[int]()
         values = run.graph.inputs[saved]
         is_taken, passed = True, list[int]()
         for place in _from_the_end(values):
@@ -93,10 +93,10 @@ class Alternation:
             if _is_taken(run.graph, given, saved) != is_taken:
                 if not passed:
                     return None
-                found.add(passed[-1])
+                unseen.add(passed[-1])
                 is_taken = not is_taken
             is_taken, passed = not is_taken, []
-        return frozenset(found)
+        return frozenset(unseen)
 
 
 def _is_taken(graph: LaunchGraph | Nodes, value: int, saved: int) -> bool:

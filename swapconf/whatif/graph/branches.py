@@ -44,11 +44,11 @@ def branched(graph: LaunchGraph) -> Branched:
     """Raises GraphCycle."""
     if _GATHER not in graph.primitive:
         return Branched(graph=graph, first={})
-    found = _Conditions(graph)
+    conditions = _Conditions(graph)
     for node in inputs_first(graph.inputs):  # inner conditions in front of the one that they belong to
         if graph.primitive[node] == _GATHER:
-            found.close(node)
-    return found.branched()
+            conditions.close(node)
+    return conditions.branched()
 
 
 class _Conditions:
@@ -83,7 +83,7 @@ class _Conditions:
 
     def _taken(self, outputs: Sequence[int]) -> set[Place]:
         """What a branch takes of the inputs of its ConditionSwitch, behind the condition."""
-        graph, found, seen, stack = self._graph, set[Place](), set[int](), list(outputs)
+        graph, places, seen, stack = self._graph, set[Place](), set[int](), list(outputs)
         while stack:
             node = stack.pop()
             if node == NO_NODE or node in seen:
@@ -91,10 +91,10 @@ class _Conditions:
             seen.add(node)
             given = graph.inputs[self._switch_of.get(node, node)]
             if graph.primitive[node] == ITEM and given[0] != NO_NODE and graph.primitive[given[0]] == _SWITCH:
-                found.add(Place(given[0], 1 + int(graph.item[node])))
+                places.add(Place(given[0], 1 + int(graph.item[node])))
             else:
                 stack += given
-        return found
+        return places
 
     def branched(self) -> Branched:
         """What takes the only output of a ConditionGather out of it is not there, either."""

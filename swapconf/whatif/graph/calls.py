@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from types import MappingProxyType
 
-from swapconf.trace.launch_graph import DEPEND, ITEM, LOAD, NO_NODE, STATE
+from swapconf.trace.launch_graph import DEPEND, ITEM, LOAD, NO_NODE, STATE, LaunchGraph
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.graph.nodes import COPY, MOVE, Nodes
 
@@ -52,25 +52,25 @@ class Handed:
     """What a forward pass hands on in the baseline.
 
     Attributes:
-        known: Nodes of the forward pass, in the order of the tuple.
-        explained: Those whose place the order tells in which they are captured. ``late``: those behind all of these,
+        order: Nodes of the forward pass, in the order of the tuple.
+        explained: Those whose place the search of captures tells. ``late``: those behind all of these,
             which later passes of MindSpore captured.
         parameters: By place in the tuple the tie behind which a parameter is read, where that is known.
         readers: See `Met`.
     """
 
-    known: tuple[int, ...]
+    order: tuple[int, ...]
     explained: frozenset[int]
     late: frozenset[int]
     parameters: Mapping[int, int] = field(default_factory=dict)
     readers: Mapping[int, Sequence[int]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, known: tuple[int, ...], captured: Sequence[int]) -> Handed:
-        blocks = SequenceMatcher(None, known, captured, autojunk=False).get_matching_blocks()
-        explained = frozenset(one for block in blocks for one in known[block.a : block.a + block.size])
-        last = max((turn for turn, made in enumerate(known) if made in explained), default=-1)
-        return cls(known=known, explained=explained, late=frozenset(known[last + 1 :]))
+    def of(cls, order: tuple[int, ...], captured: Sequence[int]) -> Handed:
+        blocks = SequenceMatcher(None, order, captured, autojunk=False).get_matching_blocks()
+        explained = frozenset(node for block in blocks for node in order[block.a : block.a + block.size])
+        last = max((turn for turn, made in enumerate(order) if made in explained), default=-1)
+        return cls(order=order, explained=explained, late=frozenset(order[last + 1 :]))
 
 
 def source(nodes: Nodes, value: int) -> int:
@@ -105,7 +105,7 @@ class Search:
         self._nodes, self._call, self._number, self._value = nodes, call, number, value
         self._is_tie, self._entered, self._given = is_tie, entered, given
         self._unmet = {NO_NODE, call.barrier, *unmet}
-        self._with_calls = {one for group in given.values() for one in group if self._is_parameter_of(one)}
+        self._with_calls = {value for group in given.values() for value in group if self._is_parameter_of(value)}
         self._is_parameter: dict[int, bool] = {}
         self._alone = dict(alone)
         self._groups = self._grouped()
@@ -198,7 +198,7 @@ class Search:
             met.add(node)
             if number := self._number_of(node):
                 groups[number].add(node)
-            stack += [one for one in self._nodes.inputs[node] if one != NO_NODE and not self._is_captured(one)]
+            stack += [given for given in self._nodes.inputs[node] if given != NO_NODE and not self._is_captured(given)]
         return groups
 
     def _turn(self, end: int) -> tuple[bool, int]:
@@ -208,9 +208,8 @@ class Search:
 
     def _is_weight(self, given: int) -> bool:
         """A parameter that the call is handed, a view of it, or what comes back of it."""
-        nodes = self._nodes
-        while given != NO_NODE and nodes.primitive[given] in {MOVE, *VIEWS}:
-            given = nodes.inputs[given][0]
+        while given != NO_NODE and self._nodes.primitive[given] in {MOVE, *VIEWS}:
+            given = self._nodes.inputs[given][0]
         return given != NO_NODE and self._is_captured(given) and self._of_parameter(self._value(given))
 
     def _ends_of(self, group: set[int]) -> set[int]:
@@ -235,15 +234,15 @@ class Search:
         """The call of the gradients names the K graph first and what these are given last, so that is met before what
         the K graph is given. ``read``: by the primitive, with the order of each."""
         self._unmet.update(group)
-        given = dict.fromkeys(one for node in sorted(group) for one in self._nodes.inputs[node])
-        made = {
-            one: self._maker_of(one)
-            for one in given
-            if one not in self._unmet and source(self._nodes, one) not in self._unmet
+        given = dict.fromkeys(value for node in sorted(group) for value in self._nodes.inputs[node])
+        maker_of = {
+            value: self._maker_of(value)
+            for value in given
+            if value not in self._unmet and source(self._nodes, value) not in self._unmet
         }
-        mine = [one for one, maker in made.items() if maker in read]
-        self._stack += map(self._arriving, sorted(mine, key=lambda one: read[made[one]]))
-        self._stack += [one for one, maker in made.items() if maker not in read]
+        of_primitive = [value for value, maker in maker_of.items() if maker in read]
+        self._stack += map(self._arriving, sorted(of_primitive, key=lambda value: read[maker_of[value]]))
+        self._stack += [value for value, maker in maker_of.items() if maker not in read]
 
     def _maker_of(self, given: int) -> int:
         """The node of the forward pass that a value shows, as it is or in a view."""
@@ -264,3 +263,61 @@ class Search:
                 map(self._of_parameter, inputs)
             )
         return value == NO_NODE or self._is_parameter[value]
+
+
+# --- entries of a tuple of saved values -------------------------------------------------------------------------------
+
+
+def entries(values: Sequence[int], is_none: Callable[[int], bool]) -> list[int]:
+    """As numbers: a value is its node; a parameter, which is no node, tells its place in the tuple of the baseline; one
+    that the strategy adds is the tie behind which the backward pass reads it. ``values``: what the tuple of the
+    baseline holds. ``is_none``: a parameter."""
+    return [NO_NODE - 1 - place if is_none(value) else value for place, value in enumerate(values)]
+
+
+def place_of(entry: int) -> int:
+    """That of a parameter of the baseline."""
+    return NO_NODE - 1 - entry
+
+
+def is_of_baseline(entry: int) -> bool:
+    """A parameter that the baseline hands on."""
+    return entry < NO_NODE
+
+
+def is_parameter(nodes: Nodes, entry: int) -> bool:
+    """Not what the baseline itself ties a parameter to, as one that it sends to another stage."""
+    is_added = entry >= nodes.count and nodes.primitive[entry] == DEPEND
+    return is_of_baseline(entry) or (is_added and nodes.inputs[entry][0] == NO_NODE)
+
+
+# --- how the backward pass of the baseline captures -------------------------------------------------------------------
+
+
+def handed_on(
+    graph: LaunchGraph, call: Call, saved: Sequence[int], value: Callable[[int], int], is_tie: Callable[[int], bool]
+) -> Handed:
+    """What `Search` has to know to explain the tuple of the baseline. ``saved``: its entries."""
+    nodes, number = Nodes(graph), graph.forward_unique
+    captured = Search(nodes, call, number=number, value=value).met().captured
+    parameters = _parameters(nodes, saved, [node for node in captured if is_tie(node) and value(node) == NO_NODE])
+    made = (
+        parameters.get(place, NO_NODE) if is_of_baseline(entry) else source(nodes, entry)
+        for place, entry in enumerate(saved)
+    )
+    order = tuple(node for node in dict.fromkeys(list(made)[1:]) if node != NO_NODE)
+    handed = Handed.of(order, captured)
+    entered = set(order) - handed.late
+    met = Search(nodes, call, number=number, value=value, is_tie=is_tie, entered=entered).met()
+    return replace(handed, parameters=parameters, readers=met.readers)
+
+
+def _parameters(nodes: Nodes, saved: Sequence[int], ties: Sequence[int]) -> dict[int, int]:
+    """By place; nothing where that is not told: who is taken out of the tuple tells its place."""
+    places = [place for place, entry in enumerate(saved) if is_of_baseline(entry)]
+    tie_of = dict(zip(places, ties, strict=False))
+    taken = ((place, nodes.inputs[tie][0]) for place, tie in tie_of.items())
+    is_told = all(
+        nodes.primitive[item] != ITEM or place == nodes.item[item] for place, item in taken if item != NO_NODE
+    )
+    return tie_of if len(places) == len(ties) and is_told else {}

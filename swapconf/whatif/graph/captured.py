@@ -17,8 +17,7 @@ from dataclasses import dataclass
 
 from swapconf.trace.launch_graph import LOAD, NO_NODE
 from swapconf.trace.trace import without_number
-from swapconf.whatif.graph.calls import Handed, Search, source
-from swapconf.whatif.graph.entries import is_of_baseline, is_parameter, place_of
+from swapconf.whatif.graph.calls import Handed, Search, is_of_baseline, is_parameter, place_of, source
 from swapconf.whatif.graph.late import TABLES, Late
 from swapconf.whatif.graph.nodes import COPY, Nodes
 from swapconf.whatif.graph.run_graph import RunGraph
@@ -40,13 +39,13 @@ class Captures:
         """``tuples``: by tuple of saved values the entries that it is to hold. ``moved``: by value its copy on the
         host."""
         original = {copied: value for value, copied in moved.items()}
-        found = {
+        orders = {
             saved: self._sorted(saved, held, original) for saved, held in tuples.items() if saved in self.run.calls
         }
         for saved in tuples:
-            if saved not in found:
-                found[saved] = self._like_another(saved, tuples, found, original)
-        return found
+            if saved not in orders:
+                orders[saved] = self._like_another(saved, tuples, orders, original)
+        return orders
 
     def _sorted(self, saved: int, held: Sequence[int], original: Mapping[int, int]) -> list[int]:
         handed = self.run.handed[saved]
@@ -60,18 +59,18 @@ class Captures:
             unmet=self.late.tables_given,
             alone=self.late.alone,
         )
-        rank = {made: turn for turn, made in enumerate(search.met().captured)}
-        made = {entry: self._made(entry, handed) for entry in held[1:]}
-        first = {entry: self._whole(self._made(original.get(entry, entry), handed)) for entry in held[1:]}
+        rank = {node: turn for turn, node in enumerate(search.met().captured)}
+        node_of = {entry: self._node(entry, handed) for entry in held[1:]}
+        first = {entry: self._whole(self._node(original.get(entry, entry), handed)) for entry in held[1:]}
         late = {
             entry: turn
             for entry in held[1:]
             if (turn := self.late.turn(first[entry], is_moved=entry in original)) is not None
-            and (turn[0] != TABLES or made[entry] not in rank)
+            and (turn[0] != TABLES or node_of[entry] not in rank)
         }
 
         def is_free(entry: int) -> bool:
-            if made[entry] not in rank:
+            if node_of[entry] not in rank:
                 return False
             if first[entry] in self.late.read_alone:
                 return True
@@ -79,60 +78,61 @@ class Captures:
                 return False
             if first[entry] != NO_NODE and self.nodes.primitive[first[entry]] in _LATER:
                 return first[entry] in handed.explained
-            return first[entry] in handed.explained or first[entry] not in handed.known
+            return first[entry] in handed.explained or first[entry] not in handed.order
 
         early = [entry for entry in held[1:] if entry not in late]
-        free = sorted(filter(is_free, early), key=lambda entry: rank[made[entry]])
+        free = sorted(filter(is_free, early), key=lambda entry: rank[node_of[entry]])
         others = [entry for entry in early if not is_free(entry)]
-        return [held[0], *self._with_others(free, others, handed.known, first), *sorted(late, key=late.__getitem__)]
+        return [held[0], *self._with_others(free, others, handed.order, first), *sorted(late, key=late.__getitem__)]
 
-    def _made(self, entry: int, handed: Handed) -> int:
+    def _node(self, entry: int, handed: Handed) -> int:
         """Its node, or the tie behind which a parameter is read; `NO_NODE` where that is not known."""
         if is_of_baseline(entry):
             return handed.parameters.get(place_of(entry), NO_NODE)
         return source(self.nodes, entry)
 
-    def _whole(self, made: int) -> int:
+    def _whole(self, node: int) -> int:
         """A part of a view stands for that of the baseline."""
-        return self.parted.get(made, made)
+        return self.parted.get(node, node)
 
     def _value(self, tie: int) -> int:
         return self.run.value(tie) if tie < self.nodes.count else self.nodes.inputs[tie][0]
 
     def _with_others(
-        self, free: list[int], others: list[int], known: Sequence[int], first: Mapping[int, int]
+        self, free: list[int], others: list[int], in_baseline: Sequence[int], first: Mapping[int, int]
     ) -> list[int]:
         """``others`` beside those that stood beside them in the baseline; behind the last of these at the end."""
-        place = {made: turn for turn, made in enumerate(known)}
+        place = {node: turn for turn, node in enumerate(in_baseline)}
 
         def turn(entry: int, default: int) -> int:
             return place.get(first[entry], default)
 
         stood = sorted((known_at, index) for index, value in enumerate(free) if (known_at := turn(value, -1)) >= 0)
-        found: defaultdict[int, list[int]] = defaultdict(list)
+        behind: defaultdict[int, list[int]] = defaultdict(list)
         for value in others:
             before = bisect_left(stood, (turn(value, len(place)), -1))
             near = max((index + 1 for _, index in stood[max(before - _NEAR, 0) : before]), default=0)
-            found[len(free) if before == len(stood) else near].append(value)
-        result = list(found[0])
+            behind[len(free) if before == len(stood) else near].append(value)
+        order = list(behind[0])
         for index, value in enumerate(free):
-            result += [value, *found[index + 1]]
-        return result
+            order += [value, *behind[index + 1]]
+        return order
 
     def _like_another(
-        self, saved: int, tuples: Mapping[int, list[int]], found: Mapping[int, list[int]], original: Mapping[int, int]
+        self, saved: int, tuples: Mapping[int, list[int]], orders: Mapping[int, list[int]], original: Mapping[int, int]
     ) -> list[int]:
         """All micro-batches of a stage hand on the same."""
         inputs, held = self.run.graph.inputs, tuples[saved]
-        other = next((one for one in found if one in self.run.calls and len(inputs[one]) == len(inputs[saved])), None)
-        if other is None:
+        as_long = (node for node in orders if len(inputs[node]) == len(inputs[saved]))
+        alike = next((node for node in as_long if node in self.run.calls), None)
+        if alike is None:
             return held
         rank: dict[tuple[object, ...], int] = {}
-        identity = self._identity(other, tuples[other], original)
-        for turn, entry in enumerate(found[other]):
+        identity = self._identity(alike, tuples[alike], original)
+        for turn, entry in enumerate(orders[alike]):
             rank.setdefault(identity(entry), turn)
-        mine = self._identity(saved, held, original)
-        return [held[0], *sorted(held[1:], key=lambda entry: rank.get(mine(entry), len(rank)))]
+        own_identity = self._identity(saved, held, original)
+        return [held[0], *sorted(held[1:], key=lambda entry: rank.get(own_identity(entry), len(rank)))]
 
     def _identity(
         self, saved: int, held: Sequence[int], original: Mapping[int, int]

@@ -15,7 +15,6 @@ recomputed cell.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -23,19 +22,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from swapconf.models.cells import FIRST_LINEAR, LATENT_ATTENTION, LINEARS, MLP, OUTPUT_LAYER, SELF_ATTENTION
+from swapconf.models.cells import FIRST_LINEAR, LATENT_ATTENTION, LINEARS, MLP, SELF_ATTENTION
 from swapconf.trace.launch_graph import DEPEND, LOAD, NO_NODE, STATE, TUPLE
-from swapconf.whatif.graph.asked import ASSIGNS, NO_CELL, Asked, Part
-from swapconf.whatif.graph.attached import attached, attached_kernels
-from swapconf.whatif.graph.attention_states import AttentionStates
-from swapconf.whatif.graph.called_states import CalledStates
-from swapconf.whatif.graph.expert_states import ExpertStates
-from swapconf.whatif.graph.nodes import COPY, Nodes
-from swapconf.whatif.graph.stage_ends import ends_in_loss
+from swapconf.whatif.graph.asked import ASSIGNS, NO_CELL, Part
+from swapconf.whatif.graph.attached import attached
+from swapconf.whatif.graph.change import GraphChange
+from swapconf.whatif.graph.forward_states import AttentionStates, CalledStates, ExpertStates
+from swapconf.whatif.graph.load_states import EMBEDDING, LoadStates
+from swapconf.whatif.graph.nodes import COPY
 
 _NOTHING_BEFORE = -1
-_EMBEDDING, _OUTPUT = "Embedding", f"/{OUTPUT_LAYER}-"
-_WRITES = (ASSIGNS, _EMBEDDING)  # tokens of experts; the norms of what it reads
+_WRITES = (ASSIGNS, EMBEDDING)  # tokens of experts; the norms of what it reads
 
 
 class _Called(NamedTuple):
@@ -46,43 +43,42 @@ class _Called(NamedTuple):
 
 
 @dataclass
-class CellStates:
-    asked: Asked
-    nodes: Nodes
+class CellStates(GraphChange):
+    states: LoadStates
     _waits: dict[int, int] = field(default_factory=dict)
 
     def tie(self) -> None:
-        if not (self.asked.run.is_inlined or self.asked.prepared.baseline.is_accumulated):
+        if not (self.run.is_inlined or self.baseline.is_accumulated):
             return
-        if self.asked.plan.marks.actions.cells:
+        if self.marks.actions.cells:
             self._read_behind_embeddings()
             self._attentions.tie()
-            if self._is_plain:
-                CalledStates(self.asked, self.nodes, self).tie()
-        batch_of = self.asked.run.batch_of_pass
+            if self.states.is_plain:
+                CalledStates(self.asked, self.nodes, self.states).tie()
+        batch_of = self.run.batch_of_pass
         last: dict[int, int] = {}
         for call in sorted(self._calls()):
             behind: dict[int, int] = {}
-            for node, (batch, place) in self.reading.items():
-                state = self.state(node)
+            for node, (batch, place) in self.states.reading.items():
+                state = self.states.state(node)
                 if batch == batch_of.get(call.passing) and call.last < place and self._waits_for(state) < call.last:
                     if state not in behind:
                         behind[state] = self._behind(state, call)
-                    self.set(node, behind[state])
+                    self.states.set(node, behind[state])
                     last[batch] = behind[state]
-        if self._returns_last_state:
+        if self.states.returns_last_state:
             for batch, state in last.items():
                 self._return(batch, state)
-        ExpertStates(self.asked, self.nodes, self).tie()
+        ExpertStates(self.asked, self.nodes, self.states).tie()
 
     def _return(self, batch: int, state: int) -> None:
         """What a forward pass returns waits for the last state, and for what was read in it; without lazy inline it is
         part of the step, and returns nothing."""
-        saved = self.asked.run.saved_of.get(batch)
+        saved = self.run.saved_of.get(batch)
         if saved is None:
             return
-        read = (node for node in self._handed.get(batch, self.reading) if self.state(node) == state)
-        copies = [next((user for user in self.asked.run.users[node] if self._copies(user)), node) for node in read]
+        read = (node for node in self._handed.get(batch, self.states.reading) if self.states.state(node) == state)
+        copies = [next((user for user in self.run.users[node] if self._copies(user)), node) for node in read]
         value = self.nodes.inputs[saved][0]
         if self.nodes.primitive[value] == DEPEND and not self.nodes.waits_for_state(value):
             end = self.nodes.add(STATE, (state, self.nodes.add(TUPLE, copies)))
@@ -91,21 +87,20 @@ class CellStates:
     @cached_property
     def _handed(self) -> Mapping[int, list[int]]:
         """By micro-batch the Loads that what the output layer reads waits for in the baseline, in their order."""
-        graph, found = self.asked.run.graph, dict[int, list[int]]()
+        graph, loads_of = self.run.graph, dict[int, list[int]]()
         for node, primitive in enumerate(graph.primitive):
             state = graph.inputs[node][1] if primitive == DEPEND and len(graph.inputs[node]) > 1 else NO_NODE
             if state == NO_NODE or graph.primitive[state] != STATE:
                 continue
-            awaited = [one for behind in graph.inputs[state][1:] for one in self._items(behind)]
-            loads = [graph.inputs[one][0] if graph.primitive[one] == COPY else one for one in awaited]
-            read = [one for one in loads if one in self.reading]
-            if any(self._is_of_output(self.reading[one][1]) for one in read):
-                found[self.reading[read[0]][0]] = read
-        return found
+            awaited = [item for behind in graph.inputs[state][1:] for item in self._items(behind)]
+            loads = [graph.inputs[item][0] if graph.primitive[item] == COPY else item for item in awaited]
+            read = [load for load in loads if load in self.states.reading]
+            if any(self.states.is_of_output(self.states.reading[load][1]) for load in read):
+                loads_of[self.states.reading[read[0]][0]] = read
+        return loads_of
 
     def _items(self, node: int) -> tuple[int, ...]:
-        graph = self.asked.run.graph
-        return graph.inputs[node] if node != NO_NODE and graph.primitive[node] == TUPLE else ()
+        return self.run.graph.inputs[node] if node != NO_NODE and self.run.graph.primitive[node] == TUPLE else ()
 
     def _copies(self, node: int) -> bool:
         return self.nodes.primitive[node] == COPY
@@ -114,175 +109,95 @@ class CellStates:
         """What is read in no state."""
         embedded = {
             batch: node
-            for node, (batch, _) in sorted(self.reading.items(), reverse=True)
-            if self.nodes.primitive[node] == STATE and self.is_embedding(node)
+            for node, (batch, _) in sorted(self.states.reading.items(), reverse=True)
+            if self.nodes.primitive[node] == STATE and self.states.is_embedding(node)
         }
-        for node, (batch, place) in self.reading.items():
-            is_free = self.nodes.primitive[node] == LOAD and self.state(node) == NO_NODE
+        for node, (batch, place) in self.states.reading.items():
+            is_free = self.nodes.primitive[node] == LOAD and self.states.state(node) == NO_NODE
             if is_free and batch in embedded and self._waits_for(embedded[batch]) < place:
-                self.set(node, embedded[batch])
-
-    def is_embedding(self, state: int) -> bool:
-        run = self.asked.run
-        return [run.graph.primitive[one] for one in attached(run.graph, state)] == [_EMBEDDING]
+                self.states.set(node, embedded[batch])
 
     def _behind(self, state: int, call: _Called) -> int:
-        new = self.nodes.add(STATE, (state, self.asked.run.node_of[call.last]))
+        new = self.nodes.add(STATE, (state, self.run.node_of[call.last]))
         self._waits[new] = call.last
         return new
 
-    def _place_of_state(self, node: int) -> int:
-        """Among the inputs of a Load, or of a state."""
-        return 1 if self.nodes.primitive[node] == LOAD else 0
-
-    def state(self, node: int) -> int:
-        inputs, place = self.nodes.inputs[node], self._place_of_state(node)
-        return inputs[place] if len(inputs) > place else NO_NODE
-
-    def set(self, node: int, state: int) -> None:
-        place = self._place_of_state(node)
-        self.nodes.inputs[node][place : place + 1] = [state]
-
     def _calls(self) -> Iterator[_Called]:
         """Cells that read parameters, write nothing, and in front of something that writes."""
-        baseline, under = self.asked.prepared.baseline, self.asked.plan.marks.covered.under
+        baseline, under = self.baseline, self.marks.covered.under
         passing, root = baseline.kernels.passing, self.asked.root
-        asked = {
+        recomputed = {
             (int(passing[kernel]), int(root[kernel]))
             for kernel in self.asked.again
             if root[kernel] != NO_CELL and not baseline.kernels.backward[kernel]
         }
-        for number, cell in asked:
+        for number, cell in recomputed:
             inside = np.flatnonzero(under[cell] & (passing == number) & ~baseline.kernels.backward)
-            inside = inside[inside < self.asked.run.count]
+            inside = inside[inside < self.run.count]
             busy, kernels = inside[~baseline.rootless[inside]], inside.tolist()
             reads = any(map(self._loads, kernels)) and self._effects.isdisjoint(kernels)
             if len(busy) and reads and self._is_awaited(Part(number, cell)):
-                batch, last = self.asked.run.batch_of_pass.get(number), int(busy[-1])
-                is_layer = self.asked.plan.marks.actions.cells[cell] == ""
+                batch, last = self.run.batch_of_pass.get(number), int(busy[-1])
+                is_layer = self.marks.actions.cells[cell] == ""
                 is_attention = self.asked.type_of(Part(number, cell)).endswith(LATENT_ATTENTION)
                 if (
-                    (is_layer and (self._returns_last_state or self._is_followed(number)))
-                    or (is_attention and self._returns_last_state)
-                    or self.asked.prepared.baseline.layer_of(number) in self.asked.in_front_of_writing
-                    or any(kernel > last and self._batch(kernel) == batch for kernel in self._effects)
+                    (is_layer and (self.states.returns_last_state or self._is_followed(number)))
+                    or (is_attention and self.states.returns_last_state)
+                    or self.baseline.layer_of(number) in self._in_front_of_writing
+                    or any(kernel > last and self.states.batch(kernel) == batch for kernel in self._effects)
                 ):
                     yield _Called(last, number)
+
+    @cached_property
+    def _in_front_of_writing(self) -> frozenset[str]:
+        """Layers with one behind them that writes, on whatever stage: stages are parted later."""
+        operators = self.marks.strategy.operators
+        names = list(operators)
+        writing = (
+            turn
+            for turn, name in enumerate(names)
+            if any(operator.executed and operator.type.startswith(ASSIGNS) for operator in operators[name].values())
+        )
+        return frozenset(names[: max(writing, default=0)])
 
     def _is_awaited(self, part: Part) -> bool:
         """There is a state behind the call of a cell, as it returns a tuple. An attention with norms of query and key
         has none but that in which it hands out these (seen in the last graphs of Qwen3 and Qwen3-MoE)."""
-        names = self.asked.plan.marks.actions.cells[part.cell].split(".")
-        if not self.asked.returns_tuple(part) or _is_linear(names[-1]) or (MLP in names and self.has_loss):
+        names = self.marks.actions.cells[part.cell].split(".")
+        if not self.asked.returns_tuple(part) or _is_linear(names[-1]) or (MLP in names and self.states.has_loss):
             return False
         return names != [SELF_ATTENTION] or not self._attentions.handed_out(part.passing)
 
     @cached_property
     def _attentions(self) -> AttentionStates:
-        return AttentionStates(self.asked, self.nodes, self)
-
-    @cached_property
-    def _returns_last_state(self) -> bool:
-        """Whether the loss is here, with which the last state is returned."""
-        return self._is_plain and self.has_loss
-
-    @cached_property
-    def has_loss(self) -> bool:
-        return any(ends_in_loss(self.asked, batch) for batch in range(len(self.asked.prepared.baseline.batches)))
-
-    @cached_property
-    def _is_plain(self) -> bool:
-        """Layers do not hand on states of their own: those with experts do, which write, and those of Qwen3, whose
-        attention returns a tuple."""
-        return all(self._batch(kernel) is None for kernel in self._attached_kernels)
+        return AttentionStates(self.asked, self.nodes, self.states)
 
     def _is_followed(self, number: int) -> bool:
         """By a layer on this stage that is not recomputed as a whole, and so reads in a state of its own."""
-        batch = self.asked.prepared.baseline.batches[self.asked.run.batch_of_pass[number]]
+        batch = self.baseline.batches[self.run.batch_of_pass[number]]
         behind = batch[batch.index(number) + 1 :]
-        return self._is_plain and not all(self.asked.is_whole(Part(one, int(self.asked.root[one]))) for one in behind)
-
-    def _batch(self, kernel: int) -> int | None:
-        return self.asked.run.batch_of_pass.get(int(self.asked.prepared.baseline.kernels.passing[kernel]))
-
-    def _batch_at(self, kernel: int) -> int | None:
-        """That of a kernel of the forward pass; behind the last layer the one that has ended there."""
-        if (batch := self._batch(kernel)) is not None or not self._returns_last_state:
-            return batch
-        baseline = self.asked.prepared.baseline
-        ended = bisect_left(baseline.batches, kernel, key=lambda batch: batch[-1]) - 1
-        is_ahead = ended >= 0 and kernel < int(baseline.returnable[baseline.batches[ended][-1]])
-        return ended if is_ahead else None
+        return self.states.is_plain and not all(
+            self.asked.is_whole(Part(passing, int(self.asked.root[passing]))) for passing in behind
+        )
 
     def _loads(self, kernel: int) -> bool:
-        graph = self.asked.run.graph
-        inputs = graph.inputs[self.asked.run.node_of[kernel]]
-        return any(given != NO_NODE and graph.primitive[given] == LOAD for given in inputs)
+        inputs = self.run.graph.inputs[self.run.node_of[kernel]]
+        return any(given != NO_NODE and self.run.graph.primitive[given] == LOAD for given in inputs)
 
     @cached_property
     def _effects(self) -> frozenset[int]:
         """Kernels of the forward pass that write."""
-        primitive = self.asked.prepared.baseline.kernels.primitive
-        return frozenset(one for one in self._attached_kernels if primitive[one].startswith(_WRITES))
-
-    @cached_property
-    def _attached_kernels(self) -> frozenset[int]:
-        return attached_kernels(self.asked.run)
-
-    @cached_property
-    def reading(self) -> Mapping[int, tuple[int, int]]:
-        """By Load, and by state that others are read in, the micro-batch, and the first kernel that is read for."""
-        graph = self.asked.run.graph
-        found: dict[int, tuple[int, int]] = {}
-        for node, primitive in enumerate(graph.primitive):
-            if primitive == LOAD and (place := self._place(node)) is not None:
-                state = graph.inputs[node][1] if len(graph.inputs[node]) > 1 else NO_NODE
-                if state == NO_NODE and self._batch(place[1]) is None and not self._is_of_output(place[1]):
-                    continue
-                found[node] = place
-                while state != NO_NODE and graph.primitive[state] == STATE:
-                    if place[0] == self._batch_of_state(state, place[0]):
-                        found[state] = min(found.get(state, place), place, key=lambda one: one[1])
-                    state = graph.inputs[state][0]
-        for node, primitive in enumerate(graph.primitive):  # what is handed on in a state is read before, too
-            state = graph.inputs[node][1] if primitive == DEPEND and len(graph.inputs[node]) > 1 else NO_NODE
-            if state in found and (place := self._place(node)) is not None and place[0] == found[state][0]:
-                found[state] = min(found[state], place, key=lambda one: one[1])
-        return found
-
-    def _is_of_output(self, kernel: int) -> bool:
-        return _OUTPUT in self.asked.prepared.baseline.kernels.name[kernel]
-
-    def _batch_of_state(self, state: int, batch: int) -> int:
-        """That of what it is behind; of a state without such the one asked for."""
-        run = self.asked.run
-        kernels = (run.kernel_of[one] for one in attached(run.graph, state) if one in run.kernel_of)
-        return next((known for one in kernels if (known := self._batch(one)) is not None), batch)
-
-    def _place(self, node: int, far: int = 0) -> tuple[int, int] | None:
-        """(micro-batch, first kernel) that reads a parameter in the forward pass."""
-        run, baseline = self.asked.run, self.asked.prepared.baseline
-        found = list[tuple[int, int]]()
-        for user in run.users[node]:
-            kernel = run.kernel_of.get(user)
-            if kernel is None or baseline.kernels.backward[kernel]:
-                continue
-            is_made_of_it = baseline.rootless[kernel] or run.graph.primitive[user] == COPY
-            if is_made_of_it and far < 4:
-                place = self._place(user, far + 1)
-                found += [place] if place is not None else []
-            elif (batch := self._batch_at(kernel)) is not None:
-                found.append((batch, kernel))
-        return min(found, key=lambda one: one[1], default=None)
+        primitive = self.baseline.kernels.primitive
+        return frozenset(kernel for kernel in self.states.attached_kernels if primitive[kernel].startswith(_WRITES))
 
     def _waits_for(self, state: int) -> int:
         """The last kernel that a state is behind."""
         if state == NO_NODE:
             return _NOTHING_BEFORE
         if state not in self._waits:
-            run = self.asked.run
+            run = self.run
             graph = run.graph if state < self.nodes.count else self.nodes  # a state of the strategy is in no other
-            kernels = [run.kernel_of[one] for one in attached(graph, state) if one in run.kernel_of]
+            kernels = [run.kernel_of[node] for node in attached(graph, state) if node in run.kernel_of]
             before = self.nodes.inputs[state][0] if self.nodes.primitive[state] == STATE else NO_NODE
             self._waits[state] = max([*kernels, self._waits_for(before)], default=_NOTHING_BEFORE)
         return self._waits[state]

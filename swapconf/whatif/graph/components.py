@@ -31,7 +31,7 @@ class Components:
 
     asked: Asked
     gradients_of: Mapping[int, Sequence[tuple[int, int]]]
-    _found: dict[Part, dict[int, int]] = field(default_factory=dict)
+    _components: dict[Part, dict[int, int]] = field(default_factory=dict)
     _gates: dict[tuple[Part, int], tuple[int, ...]] = field(default_factory=dict)
 
     def gate(self, kernel: int, part: Part) -> tuple[int, ...]:
@@ -58,63 +58,65 @@ class Components:
             return whole._replace(component=self._of(own).get(reader, part.component)) if is_inside else whole
         if (kernel, reader) not in self._second_casts:
             return whole
-        found = self._of(whole)
-        mine, other = found.get(reader, _APART), found.get(kernel, _APART)
-        return whole if mine == other else whole._replace(component=mine)
+        component_of = self._of(whole)
+        of_reader, of_cast = component_of.get(reader, _APART), component_of.get(kernel, _APART)
+        return whole if of_reader == of_cast else whole._replace(component=of_reader)
 
     def _of(self, part: Part) -> dict[int, int]:
-        if part not in self._found:
-            self._found[part] = self._connected(part)
-        return self._found[part]
+        if part not in self._components:
+            self._components[part] = self._connected(part)
+        return self._components[part]
 
     def _given(self, part: Part, component: int) -> tuple[int, ...]:
         """What the first gradient that reads from a component is given."""
-        members = {node for node, mine in self._of(part).items() if component in (_APART, mine)}
-        mine = (kernel for kernel, node in self.gradients_of.get(part.passing, ()) if node in members)
-        nodes = (self._node(kernel) for kernel in mine)
+        members = {node for node, first in self._of(part).items() if component in (_APART, first)}
+        kernels = (kernel for kernel, node in self.gradients_of.get(part.passing, ()) if node in members)
+        nodes = (self._node(kernel) for kernel in kernels)
         gradients = [(self._turns[node], node) for node in nodes if node in self._turns]
         reading = {self._node(kernel) for member in members for kernel in self.asked.gradients.get(member, ())}
-        found = [(turn, self._given_to(node)) for turn, node in gradients if node in reading or self._sums_up(node)]
+        given_by_turn = [
+            (turn, self._given_to(node)) for turn, node in gradients if node in reading or self._sums_up(node)
+        ]
         sums = self._given_to_sums(part, members, gradients)
-        found += [
+        given_by_turn += [
             (max(turns), given)
             for given in sums
-            if (turns := [self._turns[one] for one in given if one in self._turns])
+            if (turns := [self._turns[gradient] for gradient in given if gradient in self._turns])
         ]
-        return min(found, default=(0, ()))[1] or tuple(node for _, node in sorted(gradients)[:1])
+        return min(given_by_turn, default=(0, ()))[1] or tuple(node for _, node in sorted(gradients)[:1])
 
     def _given_to_sums(
         self, part: Part, members: Set[int], gradients: Sequence[tuple[int, int]]
     ) -> Iterator[tuple[int, ...]]:
         """Sums are read for their shapes: what MindSpore finds out to be for nothing only later."""
-        baseline, run = self.asked.prepared.baseline, self.asked.run
+        baseline, run = self.asked.baseline, self.asked.run
         for member in members:
             if baseline.kernels.primitive[member] not in _ADDS or self._is_output(member, part):
                 continue
             above = self._above(member)
-            mine = [(turn, node) for turn, node in gradients if run.forward_of[run.kernel_of[node]] in above]
-            if mine:
-                yield tuple(arrived(run, one, "") for one in self._given_to(min(mine)[1]))
+            of_above = [(turn, node) for turn, node in gradients if run.forward_of[run.kernel_of[node]] in above]
+            if of_above:
+                yield tuple(arrived(run, gradient, "") for gradient in self._given_to(min(of_above)[1]))
 
     def _is_output(self, member: int, part: Part) -> bool:
         """Layers with experts hand on their output in a state."""
-        is_whole = self.asked.is_whole(part) and bool(self.asked.prepared.baseline.with_experts[member])
-        return bool(self.asked.plan.marks.kept[member]) and not is_whole
+        is_whole = self.asked.is_whole(part) and bool(self.asked.baseline.with_experts[member])
+        return bool(self.asked.marks.kept[member]) and not is_whole
 
     def _above(self, member: int) -> set[int]:
-        found, stack = set[int](), [member]
+        above, stack = set[int](), [member]
         while stack:
-            new = set(self._sources.get(stack.pop(), ())) - found
-            found |= new
+            new = set(self._sources.get(stack.pop(), ())) - above
+            above |= new
             stack.extend(new)
-        return found
+        return above
 
     @cached_property
     def _sources(self) -> dict[int, list[int]]:
-        found: defaultdict[int, list[int]] = defaultdict(list)
-        for reader, face in zip(*(column.tolist() for column in self.asked.prepared.baseline.edges), strict=True):
-            found[reader].append(face)
-        return found
+        sources: defaultdict[int, list[int]] = defaultdict(list)
+        for reader, face in zip(*(column.tolist() for column in self.asked.baseline.edges), strict=True):
+            sources[reader].append(face)
+        return sources
 
     def _node(self, kernel: int) -> int:
         return self.asked.run.node_of[kernel]
@@ -122,7 +124,7 @@ class Components:
     def _sums_up(self, node: int) -> bool:
         """The gradient of a sum over a dimension, of what is summed the shape."""
         run = self.asked.run
-        return self.asked.prepared.baseline.kernels.primitive[run.forward_of[run.kernel_of[node]]] == _SUM
+        return self.asked.baseline.kernels.primitive[run.forward_of[run.kernel_of[node]]] == _SUM
 
     def _given_to(self, node: int) -> tuple[int, ...]:
         return tuple(given_to(self.asked.run, node))
@@ -131,9 +133,11 @@ class Components:
     def _turns(self) -> dict[int, int]:
         """The gradients that wait for that of the loss and lead on to that of the first node in the layers, by the
         turn in which MindSpore comes to them, from there; to those of weights it comes later."""
-        run, waits = self.asked.run, self.asked.prepared.baseline.waits
-        known = [(node, kernel) for of_pass in self.gradients_of.values() for kernel, node in of_pass if waits[kernel]]
-        stack = [(run.node_of[kernel], False) for node, kernel in known if node == min(known)[0]]
+        run, waits = self.asked.run, self.asked.baseline.waits
+        gradients = [
+            (node, kernel) for of_pass in self.gradients_of.values() for kernel, node in of_pass if waits[kernel]
+        ]
+        stack = [(run.node_of[kernel], False) for node, kernel in gradients if node == min(gradients)[0]]
         seen, order = set[int](), list[int]()
         while stack:
             node, is_behind = stack.pop()
@@ -142,27 +146,27 @@ class Components:
             elif node not in seen:
                 seen.add(node)
                 stack.append((node, True))
-                stack += [(one, False) for one in reversed(run.graph.inputs[node]) if one != NO_NODE]
+                stack += [(given, False) for given in reversed(run.graph.inputs[node]) if given != NO_NODE]
         return {node: turn for turn, node in enumerate(order) if node in run.kernel_of and waits[run.kernel_of[node]]}
 
     def _connected(self, part: Part) -> dict[int, int]:
         """By kernel the first of its component."""
-        reader, face = self.asked.prepared.baseline.edges
-        inside = self._marked & (self.asked.prepared.baseline.kernels.passing == part.passing)
-        inside &= self.asked.plan.marks.covered.under[part.cell]
-        found = {kernel: kernel for kernel in np.flatnonzero(inside).tolist()}
+        reader, face = self.asked.baseline.edges
+        inside = self._marked & (self.asked.baseline.kernels.passing == part.passing)
+        inside &= self.asked.marks.covered.under[part.cell]
+        first_of = {kernel: kernel for kernel in np.flatnonzero(inside).tolist()}
 
         def first(kernel: int) -> int:
-            while found[kernel] != kernel:
-                kernel = found[kernel]
+            while first_of[kernel] != kernel:
+                kernel = first_of[kernel]
             return kernel
 
         both = inside[reader] & inside[face]
-        for one, other in zip(reader[both].tolist(), face[both].tolist(), strict=True):
-            if (other, one) not in self._second_casts:
-                low, high = sorted((first(one), first(other)))
-                found[high] = low
-        return {kernel: first(kernel) for kernel in found}
+        for node, source in zip(reader[both].tolist(), face[both].tolist(), strict=True):
+            if (source, node) not in self._second_casts:
+                low, high = sorted((first(node), first(source)))
+                first_of[high] = low
+        return {kernel: first(kernel) for kernel in first_of}
 
     @cached_property
     def _second_casts(self) -> frozenset[tuple[int, int]]:
@@ -170,12 +174,12 @@ class Components:
         prepared = self.asked.prepared
         return frozenset(
             (own.kernel, reader)
-            for own in shared_casts(prepared.baseline, prepared.sites, self.asked.plan.marks.strategy)
+            for own in shared_casts(prepared.baseline, prepared.sites, self.asked.marks.strategy)
             for reader in prepared.baseline.followers(own.kernel)
             if prepared.baseline.kernels.cell[reader] == own.cells[-1]
         )
 
     @cached_property
     def _marked(self) -> Flags:
-        marks, sites = self.asked.plan.marks, self.asked.prepared.sites
+        marks, sites = self.asked.marks, self.asked.prepared.sites
         return ~marks.staying & ((sites.of_node < 0) | marks.actions.again[sites.of_node])

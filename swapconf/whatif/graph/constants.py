@@ -1,4 +1,5 @@
-"""What recomputed cells make of constants, such as the halves of a rotary table -> nodes for the backward pass.
+"""What recomputed cells make of constants, such as the halves of a rotary table -> nodes for the backward pass; and
+the literals that a strategy adds.
 
 MindSpore 2.9.0 makes the node again for the recomputed cells of all layers and micro-batches together, in stages of a
 pipeline in front of the last for each micro-batch, without lazy inline for each layer. With lazy inline it waits for
@@ -10,6 +11,8 @@ Mirrors recompute (frontend/optimizer/irpass/recompute.cc) and CSE of what depen
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,23 +20,23 @@ import numpy as np
 from swapconf.trace.launch_graph import NO_NODE
 from swapconf.trace.lifetimes import CATEGORIES, Category
 from swapconf.whatif.graph.asked import NO_CELL, Asked
+from swapconf.whatif.graph.change import GraphChange
+from swapconf.whatif.graph.cse import Tables
 from swapconf.whatif.graph.gates import Gates
-from swapconf.whatif.graph.nodes import Nodes
-from swapconf.whatif.graph.tables import Tables
+from swapconf.whatif.graph.moves import MoveTos
 from swapconf.whatif.graph.ties import Ties
 from swapconf.whatif.prepare import ALIGNMENT
 
 _CONSTANT = CATEGORIES.index(Category.CONSTANT)
 _FAR = 4  # nodes between a constant and what is made of it
 _OF_CONSTANTS = frozenset({"CumSum", "Split"})
+_OF_OUT, _SHARED = 3, 2  # literals of a copy to the host, and what such copies share
 
 
 @dataclass
-class Constants:
+class Constants(GraphChange):
     """``kernel_of``: by added node the kernel of the baseline that it is like."""
 
-    asked: Asked
-    nodes: Nodes
     tables: Tables
     ties: Ties
     gates: Gates
@@ -43,25 +46,24 @@ class Constants:
     def again(self, value: int, reader: int) -> int:
         """A value as the backward pass reads it for ``reader``, a kernel of the forward pass; `NO_NODE` where it is
         that of the forward pass."""
-        source, _ = self.asked.run.source(value)
+        source, _ = self.run.source(value)
         is_inside = self.asked.root[reader] != NO_CELL or self.asked.is_left_out(reader)
         if not is_inside or not self._is_constant(source):
             return NO_NODE
-        gate = NO_NODE if self.asked.run.is_inlined else self.gates.of(reader, self.asked.part(reader))
+        gate = NO_NODE if self.run.is_inlined else self.gates.of(reader, self.asked.part(reader))
         return self.tables.shown(value, self._copy(source, self._sharing(reader), gate))
 
     def _sharing(self, reader: int) -> int:
         """The same for all that have one copy."""
-        run = self.asked.run
-        passing = int(self.asked.prepared.baseline.kernels.passing[reader])
-        if not run.is_inlined:
+        passing = int(self.baseline.kernels.passing[reader])
+        if not self.run.is_inlined:
             return passing
-        return run.batch_of_pass.get(passing, 0) if self.asked.prepared.baseline.is_sent_gradients else 0
+        return self.run.batch_of_pass.get(passing, 0) if self.baseline.is_sent_gradients else 0
 
     def _copy(self, source: int, sharing: int, gate: int) -> int:
         """``gate``: what the first input waits for."""
         if (source, sharing) not in self._made:
-            run, nodes = self.asked.run, self.nodes
+            run, nodes = self.run, self.nodes
             inputs = [
                 given if given == NO_NODE else self.tables.shown(given, self._copy(run.source(given)[0], sharing, gate))
                 for given in run.graph.inputs[source]
@@ -75,25 +77,81 @@ class Constants:
 
     def _is_constant(self, node: int, far: int = 0) -> bool:
         """Made of constants alone: parameters, too, are no nodes, but are not what these primitives read."""
-        run = self.asked.run
-        if node not in run.kernel_of or run.is_backward(node) or far > _FAR:
+        if node not in self.run.kernel_of or self.run.is_backward(node) or far > _FAR:
             return False
-        given = [one for one in run.graph.inputs[node] if one != NO_NODE]
+        given = [value for value in self.run.graph.inputs[node] if value != NO_NODE]
         if not given:
-            return run.graph.primitive[node] in _OF_CONSTANTS
-        return all(self._is_constant(run.source(one)[0], far + 1) for one in given)
+            return self.run.graph.primitive[node] in _OF_CONSTANTS
+        return all(self._is_constant(self.run.source(value)[0], far + 1) for value in given)
 
     def rows(self) -> list[int]:
         """Blocks of the baseline that lie on the device once more. A trace does not tell who reads a constant: it is
         as large as what is cut out of it, each rounded up for itself."""
-        baseline, blocks = self.asked.prepared.baseline, self.asked.prepared.baseline.blocks
+        baseline, blocks = self.baseline, self.baseline.blocks
         constants = np.flatnonzero((baseline.maker < 0) & (blocks.category == _CONSTANT))
-        found = list[int]()
-        known = {kernel: node for node, kernel in self.kernel_of.items()}
-        for kernel, node in known.items():
+        rows = list[int]()
+        node_of = {kernel: node for node, kernel in self.kernel_of.items()}
+        for kernel, node in node_of.items():
             if any(given != NO_NODE and given < self.nodes.count for given in self.nodes.inputs[node]):
                 continue
             parts = blocks.size_bytes[baseline.made[kernel]]
             more = parts.sum() - blocks.size_bytes[constants]
-            found += constants[(more >= 0) & (more <= len(parts) * ALIGNMENT)][:1].tolist()
-        return found
+            rows += constants[(more >= 0) & (more <= len(parts) * ALIGNMENT)][:1].tolist()
+        return rows
+
+
+# --- literals ---------------------------------------------------------------------------------------------------------
+
+
+def rows_of_literals(asked: Asked, moves: MoveTos, again: Iterable[int]) -> list[int]:
+    """The literals that lie on the device for what a strategy adds: 512 bytes each, tens of KiB in all. For each a
+    block of the baseline that is like it; none where it has no constant so small. ``again``: kernels of what runs
+    again.
+
+    A copy reads two, where to and whether to wait; other primitives read shapes, types and the like. MindSpore 2.9.0
+    shares them among micro-batches. In stages of a pipeline that a later one sends gradients, it leaves four for each
+    copy to the host that comes back and three for one that does not, and those that what runs again reads. Elsewhere a
+    copy to the host has one of its own where the forward pass reads, too, what it copies, in steps of one micro-batch
+    always, and the others share two; legacy models, and the last stage of a pipeline, share all (measured in 190 runs
+    of random strategies: copies to about three literals, a few less under the parallel optimizer; of what runs again to
+    about 15 %). No pass decides this: value nodes that the runtime puts on the device, counted.
+    """
+    blocks = asked.baseline.blocks
+    alike = np.flatnonzero((blocks.category == _CONSTANT) & (blocks.size_bytes == ALIGNMENT))
+    return [int(row) for row in alike[:1]] * (_of_copies(asked, moves) + _of_again(asked, again))
+
+
+def _of_copies(asked: Asked, moves: MoveTos) -> int:
+    baseline, face = asked.baseline, asked.windows.face
+    windows = list(moves.out)
+    if not windows:
+        return 0
+    if baseline.is_sent_gradients:
+        returned = {window for window, _ in moves.back}
+        return _of_one_batch(asked, (int(face[window]) for window in [*windows * _OF_OUT, *returned]))
+    if baseline.is_piped or not asked.is_mcore:
+        return 0
+    if baseline.is_accumulated:
+        windows = [window for window in windows if moves.is_read(window)]
+    return _SHARED + _of_one_batch(asked, (int(face[window]) for window in windows))
+
+
+def _of_again(asked: Asked, again: Iterable[int]) -> int:
+    if not asked.baseline.is_sent_gradients:
+        return 0
+    return _of_one_batch(asked, _each(asked, again))
+
+
+def _each(asked: Asked, kernels: Iterable[int]) -> Iterator[int]:
+    """Each kernel as often as it reads what is no node."""
+    for kernel in kernels:
+        yield from [kernel] * asked.run.graph.inputs[asked.run.node_of[kernel]].count(NO_NODE)
+
+
+def _of_one_batch(asked: Asked, kernels: Iterable[int]) -> int:
+    """How many there are in the micro-batch that has most, of each layer."""
+    columns, most = asked.baseline.kernels, Counter[int]()
+    layer, passing = columns.layer, columns.passing
+    for (number, _), count in Counter((int(layer[kernel]), int(passing[kernel])) for kernel in kernels).items():
+        most[number] = max(most[number], count)
+    return most.total()

@@ -18,6 +18,7 @@ import numpy as np
 
 from swapconf.whatif.graph.asked import NO_CELL, Asked, Part
 from swapconf.whatif.graph.nodes import Nodes
+from swapconf.whatif.graph.run_graph import NO_KERNEL
 from swapconf.whatif.merged_views import morphs
 
 _PRODUCTS = frozenset({"MatMul", "BatchMatMul"})
@@ -25,32 +26,32 @@ _PRODUCTS = frozenset({"MatMul", "BatchMatMul"})
 
 def doubled(asked: Asked) -> frozenset[int]:
     """Kernels of the forward pass: of two views that have become one."""
-    if not asked.plan.marks.actions.cells:
+    if not asked.marks.actions.cells:
         return frozenset()
-    below, firsts = asked.prepared.baseline.below, set(_first_linears(asked))
-    passing, homes = asked.prepared.baseline.kernels.passing, asked.prepared.sites.homes(asked.prepared.baseline)
+    below, firsts = asked.baseline.below, set(_first_linears(asked))
+    passing, homes = asked.baseline.kernels.passing, asked.prepared.sites.homes(asked.baseline)
     merged = (view for view in asked.prepared.merged_views if view < asked.run.count)
     return frozenset(view for view in merged if (int(passing[view]), homes[int(below[view])]) in firsts)
 
 
 def second_view(
-    asked: Asked, nodes: Nodes, known: MutableMapping[tuple[int, Part], int], kept: int, key: tuple[int, Part]
+    asked: Asked, nodes: Nodes, second_views: MutableMapping[tuple[int, Part], int], kept: int, key: tuple[int, Part]
 ) -> int:
     """What a part reads for ``kept``, which the forward pass has left for a node; ``key``: (node, part). A recomputed
     layer has the second of two views that have become one, also where the first is left out of it."""
     node, part = key
-    kernel = asked.run.kernel_of.get(node, -1)
-    is_one = kernel in asked.prepared.merged_views and asked.is_excluded(kernel)
-    if not (is_one and asked.is_whole(part) and asked.run.is_inlined):
+    kernel = asked.run.kernel_of.get(node, NO_KERNEL)
+    is_second = kernel in asked.prepared.merged_views and asked.is_excluded(kernel)
+    if not (is_second and asked.is_whole(part) and asked.run.is_inlined):
         return kept
-    if key not in known:
-        known[key] = nodes.add(nodes.primitive[node], (kept,), nodes.name[node])
-    return known[key]
+    if key not in second_views:
+        second_views[key] = nodes.add(nodes.primitive[node], (kept,), nodes.name[node])
+    return second_views[key]
 
 
 def _first_linears(asked: Asked) -> Iterator[tuple[int, str]]:
     """(pass, path) of Linears that are the first behind the start or the end of the call of a recomputed cell."""
-    baseline, batch_of = asked.prepared.baseline, asked.run.batch_of_pass
+    baseline, batch_of = asked.baseline, asked.run.batch_of_pass
     kernels, homes, with_morph = baseline.kernels, asked.prepared.sites.homes(baseline), morphs(asked.prepared.network)
     calls, passing = asked.called.tolist(), kernels.passing.tolist()
     here, is_first, alone = dict[int, tuple[int, int]](), dict[int, bool](), dict[int, tuple[int, str]]()
@@ -74,6 +75,6 @@ def _first_linears(asked: Asked) -> Iterator[tuple[int, str]]:
 
 def _casts_alone(asked: Asked, product: int) -> bool:
     """The recompute of the cast of its weight was asked for by itself, so that it reads a copy of that in no state."""
-    baseline = asked.prepared.baseline
+    baseline = asked.baseline
     read = baseline.reads.face[baseline.rows_of(product)].tolist()
-    return any(one in baseline.weights and one in asked.again and asked.root[one] == NO_CELL for one in read)
+    return any(face in baseline.weights and face in asked.again and asked.root[face] == NO_CELL for face in read)

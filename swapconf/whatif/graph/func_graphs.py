@@ -32,12 +32,12 @@ def func_graphs(
     owner = _owners(primitive, inputs, barriers, saved, order)
     is_handed = _handed(inputs, saved, owner, order)
     handing = {owner[node] for node in saved}
-    found: list[list[int]] = [[] for _ in range(len(barriers) + 1)]  # the last one is beside the calls
+    graphs: list[list[int]] = [[] for _ in range(len(barriers) + 1)]  # the last one is beside the calls
     for node in order:
         if not is_under_condition[node]:
             is_inside = is_handed[node] or owner[node] not in handing
-            found[owner[node] if is_inside else NO_NODE].append(node)
-    return found
+            graphs[owner[node] if is_inside else NO_NODE].append(node)
+    return graphs
 
 
 def _owners(
@@ -62,15 +62,15 @@ def _handed(
     inputs: Sequence[Sequence[int]], saved: Collection[int], owner: Sequence[int], order: Sequence[int]
 ) -> list[bool]:
     """[nodes] whether what the call of each hands on needs it."""
-    found = [False] * len(inputs)
+    is_handed = [False] * len(inputs)
     for node in saved:
-        found[node] = True
+        is_handed[node] = True
     for node in reversed(order):
-        if found[node]:
+        if is_handed[node]:
             for given in inputs[node]:
                 if given != NO_NODE and owner[given] == owner[node]:
-                    found[given] = True
-    return found
+                    is_handed[given] = True
+    return is_handed
 
 
 # --- what is fused in each --------------------------------------------------------------------------------------------
@@ -96,17 +96,17 @@ def chosen(
     for graph in func_graphs(primitive, inputs, barriers, saved):
         if not any(can[node] for node in graph):
             continue
-        mine = set(graph)
+        members = set(graph)
         read = {given for node in graph for given in inputs[node]}
         ends = sorted((node for node in graph if node not in read), key=lambda node: node not in saved)
 
-        def given(node: int, mine: Collection[int] = mine) -> Sequence[int]:
-            return [one for one in inputs[node] if one in mine]
+        def given(node: int, members: Collection[int] = members) -> Sequence[int]:
+            return [value for value in inputs[node] if value in members]
 
         order = postorder(ends, given)
         place = {node: turn for turn, node in enumerate(order)}
         clusters = cluster_pass.grown(
-            [[place[one] for one in given(node)] for node in order],
+            [[place[value] for value in given(node)] for node in order],
             [can[node] for node in order],
             [primitive[node] == ITEM for node in order],
         )

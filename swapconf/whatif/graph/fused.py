@@ -39,7 +39,7 @@ class _Fusing:
         self._nodes, self._run, self._before = nodes, run, run.graph.cluster
         self._size = Counter(self._before)
         added = [copies.get(node) for node in range(nodes.count, len(nodes))]
-        self._like = [*range(nodes.count), *(NO_NODE if one is None else run.node_of[one] for one in added)]
+        self._like = [*range(nodes.count), *(NO_NODE if kernel is None else run.node_of[kernel] for kernel in added)]
 
     def fuse(self) -> None:
         nodes, run = self._nodes, self._run
@@ -124,11 +124,11 @@ class _Fusing:
     def _readers(self) -> list[list[int]]:
         """[nodes] who reads each, as far as the end of the graph needs them."""
         inputs = [[given for given in read if given != NO_NODE] for read in self._nodes.inputs]
-        found: list[list[int]] = [[] for _ in inputs]
+        readers: list[list[int]] = [[] for _ in inputs]
         for node in postorder([self._nodes.end], inputs.__getitem__):
             for given in inputs[node]:
-                found[given].append(node)
-        return found
+                readers[given].append(node)
+        return readers
 
     def _was_handed_out(self, node: int) -> bool:
         """What a node is like was cut from all that it was chosen with, and read outside of that."""
@@ -143,11 +143,11 @@ class _Fusing:
 
     def _are_one(self, given: int, node: int) -> bool:
         """Whether nothing tells that one that reads another is cut from it."""
-        one, other, count = self._like[given], self._like[node], self._nodes.count
+        above, below, count = self._like[given], self._like[node], self._nodes.count
         if self._nodes.primitive[given] in _SUMS:
             return False
-        if NO_NODE in (one, other) or (given < count) != (node < count):
+        if NO_NODE in (above, below) or (given < count) != (node < count):
             return True
-        known = self._run.chosen
-        is_together = one in known and known[one] == known.get(other)
-        return not is_together or self._before[one] == self._before[other] != NO_NODE
+        cluster_of = self._run.chosen
+        is_together = above in cluster_of and cluster_of[above] == cluster_of.get(below)
+        return not is_together or self._before[above] == self._before[below] != NO_NODE

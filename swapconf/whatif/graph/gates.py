@@ -12,24 +12,24 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import chain
 
 from swapconf.trace.launch_graph import NO_NODE, TUPLE
 from swapconf.upstream.primitives import VIEWS
-from swapconf.whatif.graph.asked import NO_CELL, Asked, Part
+from swapconf.whatif.graph.asked import NO_CELL, Part
+from swapconf.whatif.graph.change import GraphChange
 from swapconf.whatif.graph.components import Components
 from swapconf.whatif.graph.gradients import SUMS, arrived, given_to, is_gradient, summed_beside, with_losses
-from swapconf.whatif.graph.nodes import Nodes
+from swapconf.whatif.graph.run_graph import NO_KERNEL
 
 _HAND_ON = frozenset({"Add", "AddExt", *VIEWS})  # the gradient of what they make to what they read
 _FAR = 30
 
 
 @dataclass
-class Gates:
+class Gates(GraphChange):
     """Tuples of gradients, one for each part and one for each chain of primitives."""
 
-    asked: Asked
-    nodes: Nodes
     _cells: dict[Part, int] = field(default_factory=dict)
     _chains: dict[tuple[int, int], int] = field(default_factory=dict)
     _given: dict[tuple[int, ...], int] = field(default_factory=dict)
@@ -37,7 +37,7 @@ class Gates:
     def of(self, kernel: int, part: Part) -> int:
         """NO_NODE where it waits for nothing."""
         if part.cell != NO_CELL:
-            return self._cell(part) if self.asked.run.is_inlined else self._component(kernel, part)
+            return self._cell(part) if self.run.is_inlined else self._component(kernel, part)
         key = kernel, part.passing if kernel in self.asked.shared else -1
         if key not in self._chains:
             self._chains[key] = self._chain(kernel, part)
@@ -45,10 +45,10 @@ class Gates:
 
     def _cell(self, part: Part) -> int:
         if part not in self._cells:
-            found = self._arriving(part) or self._first_read(part)
-            if found and self.asked.returns_tuple(part):
-                found = (self.nodes.add(TUPLE, found),)
-            self._cells[part] = self.nodes.add(TUPLE, (*found, *found)) if found else NO_NODE
+            gradients = self._arriving(part) or self._first_read(part)
+            if gradients and self.asked.returns_tuple(part):
+                gradients = (self.nodes.add(TUPLE, gradients),)
+            self._cells[part] = self.nodes.add(TUPLE, (*gradients, *gradients)) if gradients else NO_NODE
         return self._cells[part]
 
     def _component(self, kernel: int, part: Part) -> int:
@@ -69,47 +69,49 @@ class Gates:
         routers, tell nothing, but that of a loss that the cell returns belongs to them. What equal nodes of several
         layers have become one of, as gradients of the losses of routers, reads what is of another layer although no
         output is behind it."""
-        run, waits = self.asked.run, self.asked.prepared.baseline.waits
-        known: dict[int, bool] = {}
-        cell = self.asked.plan.marks.actions.cells[part.cell]
-        found, handed = list[tuple[bool, list[int]]](), list[int]()
+        run, waits = self.run, self.baseline.waits
+        inside: dict[int, bool] = {}
+        cell = self.marks.actions.cells[part.cell]
+        arriving, handed = list[tuple[bool, list[int]]](), list[int]()
         for kernel, node in self._by_pass.get(part.passing, ()):
             if not self.asked.is_under(part.cell, node):
                 continue
             is_output = self._is_output(node, part)
             if waits[kernel]:
-                late = (one for one in self._late(kernel) if not self._is_inside(one, part, known))
-                outer = [arrived(run, one, cell) for one in late]
-                found += [(is_output, outer)] if outer else []
+                late = (gradient for gradient in self._late(kernel) if not self._is_inside(gradient, part, inside))
+                outer = [arrived(run, gradient, cell) for gradient in late]
+                arriving += [(is_output, outer)] if outer else []
             elif is_output:
                 handed += filter(run.is_tie, self._given_to(kernel))
-        outputs = [outer for is_output, outer in found if is_output] or [outer for _, outer in found[:1]]
+        outputs = [outer for is_output, outer in arriving if is_output] or [outer for _, outer in arriving[:1]]
         first = with_losses(run, outputs)
-        handed = [*(one for _, outer in found for one in outer if run.is_tie(one)), *handed, *self._of_losses(part)]
+        given = chain.from_iterable(outer for _, outer in arriving)
+        handed = [*filter(run.is_tie, given), *handed, *self._of_losses(part)]
         return tuple(dict.fromkeys((*first, *handed))) if first else ()
 
     def _of_losses(self, part: Part) -> list[int]:
         """The gradients of losses that a cell returns: where those come from that do not wait for the gradient of the
         loss of the model. Equal ones of several layers have become one, so that their numbers tell nothing."""
-        run, waits = self.asked.run, self.asked.prepared.baseline.waits
-        mine = (kernel for kernel, node in self._by_pass.get(part.passing, ()) if self.asked.is_under(part.cell, node))
-        stack = [run.node_of[kernel] for kernel in mine if not waits[kernel]]
-        found, seen = list[int](), set[int](stack)
+        run, waits = self.run, self.baseline.waits
+        own = self._by_pass.get(part.passing, ())
+        early = [kernel for kernel, node in own if self.asked.is_under(part.cell, node) and not waits[kernel]]
+        stack = [run.node_of[kernel] for kernel in early]
+        losses, seen = list[int](), set[int](stack)
         while stack:
             node = stack.pop()
-            before = [] if run.is_tie(node) else [one for one in given_to(run, node) if not self._is_late(one)]
+            before = [] if run.is_tie(node) else [given for given in given_to(run, node) if not self._is_late(given)]
             kernel = run.kernel_of.get(node)
             is_own = kernel is not None and (kernel in run.forward_of or self.asked.is_recomputed(kernel))
-            found += [] if before or is_own else [node]
-            stack += [one for one in before if one not in seen]
+            losses += [] if before or is_own else [node]
+            stack += [gradient for gradient in before if gradient not in seen]
             seen.update(before)
-        return found
+        return losses
 
     def _is_output(self, node: int, part: Part) -> bool:
         """Something that the forward pass does outside of a cell reads what the node makes, or a sum or a view of it,
         whose gradient is the same, or what fusion rounds it to, which has come behind all gradients: so the sum over
         experts ends a layer of which the residuals are not in Float32."""
-        baseline, rounding = self.asked.prepared.baseline, self.asked.prepared.rounding
+        baseline, rounding = self.baseline, self.asked.prepared.rounding
         kernels, stack, seen = baseline.kernels, [node], {node}
         while stack:
             for reader in baseline.followers(stack.pop()):
@@ -125,19 +127,19 @@ class Gates:
     @cached_property
     def _by_pass(self) -> dict[int, list[tuple[int, int]]]:
         """(gradient, the node of the forward pass), ascending, by the pass of that."""
-        found: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
-        for kernel, node in sorted(self.asked.run.forward_of.items()):
-            found[self.asked.part(kernel).passing].append((kernel, node))
-        return found
+        gradients_of: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
+        for kernel, node in sorted(self.run.forward_of.items()):
+            gradients_of[self.asked.part(kernel).passing].append((kernel, node))
+        return gradients_of
 
     def _late(self, kernel: int) -> list[int]:
         """The gradients that a kernel reads and that wait for that of the loss."""
-        return [one for one in self._given_to(kernel) if self._is_late(one)]
+        return [gradient for gradient in self._given_to(kernel) if self._is_late(gradient)]
 
     def _is_of(self, kernel: int, part: Part) -> bool:
         """A gradient of something in a cell."""
         same = self.asked.part(kernel).passing == part.passing
-        return same and self.asked.is_under(part.cell, self.asked.run.forward_of[kernel])
+        return same and self.asked.is_under(part.cell, self.run.forward_of[kernel])
 
     def _first_read(self, part: Part) -> tuple[int, ...]:
         """The gradients that the first reader of what runs again waits for."""
@@ -145,45 +147,43 @@ class Gates:
         readers = {
             reader
             for kernel in asked.again
-            if int(asked.root[kernel]) == part.cell
-            and int(asked.prepared.baseline.kernels.passing[kernel]) == part.passing
+            if int(asked.root[kernel]) == part.cell and int(asked.baseline.kernels.passing[kernel]) == part.passing
             for reader in asked.gradients.get(kernel, ())
         }
         return tuple(self._given_to(min(readers))) if readers else ()
 
     def _given_to(self, kernel: int) -> list[int]:
-        return given_to(self.asked.run, self.asked.run.node_of[kernel])
+        return given_to(self.run, self.run.node_of[kernel])
 
     def _is_late(self, node: int, far: int = 0) -> bool:
         """Waits for the gradient of the loss."""
-        run = self.asked.run
         if node == NO_NODE or far > _FAR:
             return False
-        kernel = run.kernel_of.get(node)
+        kernel = self.run.kernel_of.get(node)
         if kernel is not None:
-            return bool(self.asked.prepared.baseline.waits[kernel])
-        return any(self._is_late(given, far + 1) for given in run.graph.inputs[node])
+            return bool(self.baseline.waits[kernel])
+        return any(self._is_late(given, far + 1) for given in self.run.graph.inputs[node])
 
-    def _is_inside(self, node: int, part: Part, known: dict[int, bool], far: int = 0) -> bool:
+    def _is_inside(self, node: int, part: Part, inside: dict[int, bool], far: int = 0) -> bool:
         """A gradient of something in a cell, or a sum of such."""
-        run, graph = self.asked.run, self.asked.run.graph
-        if node in known or far > _FAR:
-            return known.get(node, False)
-        known[node] = False
+        run, graph = self.run, self.run.graph
+        if node in inside or far > _FAR:
+            return inside.get(node, False)
+        inside[node] = False
         kernel = run.kernel_of.get(node)
         if kernel is not None and kernel in run.forward_of:
-            known[node] = self._is_of(kernel, part)
+            inside[node] = self._is_of(kernel, part)
         elif (kernel is None and not run.is_tie(node)) or (kernel is not None and graph.primitive[node] in SUMS):
-            known[node] = any(
-                self._is_inside(given, part, known, far + 1) for given in graph.inputs[node] if given != NO_NODE
+            inside[node] = any(
+                self._is_inside(given, part, inside, far + 1) for given in graph.inputs[node] if given != NO_NODE
             )
-        return known[node]
+        return inside[node]
 
     def _chain(self, kernel: int, part: Part) -> int:
         asked = self.asked
-        if kernel in asked.plan.marks.adds or kernel in asked.plan.marks.apart:
-            found = summed_beside(asked.run, asked.gradients.get(kernel, ()))
-            return self.nodes.add(TUPLE, found) if found else NO_NODE
+        if kernel in asked.marks.adds or kernel in asked.marks.apart:
+            summed = summed_beside(asked.run, asked.gradients.get(kernel, ()))
+            return self.nodes.add(TUPLE, summed) if summed else NO_NODE
         ends, cells, stack, seen = list[int](), list[int](), [kernel], set[int]()
         while stack:
             node = stack.pop()
@@ -197,75 +197,76 @@ class Gates:
             ends += [] if further else [node]
         if cells:
             last = max(cells)
-            gate = self._cell(Part(int(asked.prepared.baseline.kernels.passing[last]), int(asked.root[last])))
+            gate = self._cell(Part(int(asked.baseline.kernels.passing[last]), int(asked.root[last])))
             if gate != NO_NODE:
                 return gate
         return self._behind_ends(ends, part)
 
     def _behind(self, node: int, part: Part) -> list[int]:
         """What runs again and reads a node; of what all layers share, which each makes for itself, in the same one."""
-        found = self.asked.behind.get(node, [])
+        readers = self.asked.behind.get(node, [])
         if node not in self.asked.shared:
-            return found
-        return [one for one in found if one in self.asked.shared or self.asked.part(one).passing == part.passing]
+            return readers
+        return [user for user in readers if user in self.asked.shared or self.asked.part(user).passing == part.passing]
 
     def _behind_ends(self, ends: list[int], part: Part) -> int:
         asked = self.asked
         last = max(ends)
-        readers = self._readers(last, part) or [one for end in ends for one in self._readers(end, part)]
-        rows = {row for end in ends for row in asked.prepared.baseline.made.get(end, ())}
-        found = [
+        readers = self._readers(last, part) or [reader for end in ends for reader in self._readers(end, part)]
+        rows = {row for end in ends for row in asked.baseline.made.get(end, ())}
+        gradients = [
             given
             for reader in sorted(set(readers))
             for given in self._all_besides(reader)
             if asked.row(*asked.run.origin(given)) not in rows  # a view of what runs again
             and asked.run.kernel_of.get(given) not in readers  # which reads it itself
         ]
-        return self.nodes.add(TUPLE, tuple(dict.fromkeys(found))) if found else NO_NODE
+        return self.nodes.add(TUPLE, tuple(dict.fromkeys(gradients))) if gradients else NO_NODE
 
     def _readers(self, kernel: int, part: Part) -> list[int]:
         """The gradients that read what runs again; of what all layers share those of one of them."""
         asked = self.asked
-        found = asked.gradients.get(kernel, [])
+        gradients = asked.gradients.get(kernel, [])
         if kernel not in asked.shared:
-            return found
+            return gradients
         forward = asked.run.forward_of
         return [
-            one
-            for one in found
-            if asked.part(one).passing == part.passing and asked.remakes(kernel, part, forward.get(one, one))
+            gradient
+            for gradient in gradients
+            if asked.part(gradient).passing == part.passing
+            and asked.remakes(kernel, part, forward.get(gradient, gradient))
         ]
 
     def _all_besides(self, kernel: int) -> list[int]:
         """Also what the primitive itself has left for its gradient, a norm or flash attention, as the gradient takes
         that out of the outputs (irpass/recompute.cc tells what is of a gradient by its scope), and what stands in a
         tuple. Not the gradient that comes from what is left out of recompute, which MindSpore calls at that time."""
-        run, found = self.asked.run, list[int]()
+        run, awaited = self.run, list[int]()
         given = [
-            one
+            value
             for given in run.graph.inputs[run.node_of[kernel]]
             if given != NO_NODE
-            for one in (run.graph.inputs[given] if self._is_packed(given) else (given,))
-            if one != NO_NODE
+            for value in (run.graph.inputs[given] if self._is_packed(given) else (given,))
+            if value != NO_NODE
         ]
         gradient = run.graph.primitive[run.node_of[kernel]]
-        for one in given:
-            is_one = is_gradient(run, one) and not self._is_of_left_out(one)
-            found += [one] if is_one or self._is_left(one, gradient) else []
-        return found or self._beside_what_it_shows(kernel)
+        for value in given:
+            is_awaited = is_gradient(run, value) and not self._is_of_left_out(value)
+            awaited += [value] if is_awaited or self._is_left(value, gradient) else []
+        return awaited or self._beside_what_it_shows(kernel)
 
     def _beside_what_it_shows(self, kernel: int) -> list[int]:
         """Of a view, or a Transpose, that a gradient begins with: the gradients among what others of the same gradient
         read beside it."""
-        run, mine = self.asked.run, self.asked.run.forward_of.get(kernel)
+        run, forward = self.run, self.run.forward_of.get(kernel)
         stack, seen = [run.node_of[kernel]], {run.node_of[kernel]}
-        while stack and mine is not None:
+        while stack and forward is not None:
             for user in run.users[stack.pop()]:
                 reader = run.kernel_of.get(user)
-                if reader is None or run.forward_of.get(reader) != mine or user in seen:
+                if reader is None or run.forward_of.get(reader) != forward or user in seen:
                     continue
-                if found := [one for one in self._given_to(reader) if one not in seen]:
-                    return found
+                if gradients := [gradient for gradient in self._given_to(reader) if gradient not in seen]:
+                    return gradients
                 seen.add(user)
                 stack.append(user)
         return []
@@ -273,18 +274,17 @@ class Gates:
     def _is_of_left_out(self, node: int) -> bool:
         """The gradient of a node whose recompute is excluded."""
         asked = self.asked
-        kernel = asked.run.kernel_of.get(asked.run.origin(node)[0], -1)
-        forward = asked.run.forward_of.get(kernel, -1)
-        return forward >= 0 and asked.is_excluded(forward)
+        kernel = asked.run.kernel_of.get(asked.run.origin(node)[0], NO_KERNEL)
+        forward = asked.run.forward_of.get(kernel, NO_KERNEL)
+        return forward != NO_KERNEL and asked.is_excluded(forward)
 
     def _is_packed(self, node: int) -> bool:
-        return self.asked.run.graph.primitive[node] == TUPLE and node not in self.asked.run.saved
+        return self.run.graph.primitive[node] == TUPLE and node not in self.run.saved
 
     def _is_left(self, node: int, gradient: str) -> bool:
         """One of the outputs of the primitive whose gradient that is, or of a norm beside its result, also where that
         is fused with an Add; not where no barrier stands in front of it."""
-        run = self.asked.run
-        barrier, value, _ = run.through_barrier(node)
-        source, item = run.source(value) if barrier != NO_NODE else (NO_NODE, 0)
-        primitive = run.graph.primitive[source] if source != NO_NODE else ""
+        barrier, value, _ = self.run.through_barrier(node)
+        source, item = self.run.source(value) if barrier != NO_NODE else (NO_NODE, 0)
+        primitive = self.run.graph.primitive[source] if source != NO_NODE else ""
         return f"{primitive}Grad" == gradient or (item > 0 and "Norm" in primitive)

@@ -27,31 +27,31 @@ def given(
         if part.cell != NO_CELL:
             parts[part].append(node)
     parameters = _parameters(nodes, is_parameter)
-    found = dict[int, tuple[int, ...]]()
+    given_of = dict[int, tuple[int, ...]]()
     for members in parts.values():
-        read = {one for node in members for one in nodes.inputs[node] if one >= nodes.count}
-        tied = [one for one in read.difference(members) if nodes.primitive[one] == DEPEND]
-        loaded = [nodes.inputs[one][0] for one in read if nodes.primitive[one] == LOAD]
+        read = {value for node in members for value in nodes.inputs[node] if value >= nodes.count}
+        tied = [value for value in read.difference(members) if nodes.primitive[value] == DEPEND]
+        loaded = [nodes.inputs[value][0] for value in read if nodes.primitive[value] == LOAD]
         gates = dict.fromkeys(
-            nodes.inputs[one][1] for one in (*sorted(tied), *sorted(loaded)) if nodes.primitive[one] == DEPEND
+            nodes.inputs[value][1] for value in (*sorted(tied), *sorted(loaded)) if nodes.primitive[value] == DEPEND
         )
-        mine = [one for gate in gates for one in parameters[gate]]
+        of_gates = [parameter for gate in gates for parameter in parameters[gate]]
         values = sorted(tied, key=nodes.maker)
-        found |= dict.fromkeys(members, (*dict.fromkeys(mine), *values))
-    return found
+        given_of |= dict.fromkeys(members, (*dict.fromkeys(of_gates), *values))
+    return given_of
 
 
 def _parameters(nodes: Nodes, is_parameter: Callable[[int], bool]) -> defaultdict[int, list[int]]:
     """By gate those that wait for it and are read by more than a state, by tie."""
     read = {given for node in range(len(nodes)) if nodes.is_kernel(node) for given in nodes.inputs[node]}
-    read |= {nodes.inputs[one][0] for one in read if one != NO_NODE and nodes.primitive[one] == LOAD}
-    found = defaultdict[int, list[int]](list)
+    read |= {nodes.inputs[value][0] for value in read if value != NO_NODE and nodes.primitive[value] == LOAD}
+    by_gate = defaultdict[int, list[int]](list)
     for node in range(nodes.count, len(nodes)):
         if nodes.primitive[node] == DEPEND and node in read:
             tie, gate = nodes.inputs[node][:2]
             if gate != NO_NODE and nodes.primitive[gate] == TUPLE and is_parameter(tie):
-                found[gate].append(tie)
-    return found
+                by_gate[gate].append(tie)
+    return by_gate
 
 
 @dataclass

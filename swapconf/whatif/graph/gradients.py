@@ -17,7 +17,7 @@ _TURNED = "/Grad_Transpose/"
 
 def given_to(run: RunGraph, node: int) -> list[int]:
     """The gradients among the inputs of a node."""
-    given = (one for one in run.graph.inputs[node] if one != NO_NODE and is_gradient(run, one))
+    given = (value for value in run.graph.inputs[node] if value != NO_NODE and is_gradient(run, value))
     return list(dict.fromkeys(given))
 
 
@@ -40,12 +40,12 @@ def summed_beside(run: RunGraph, gradients: Iterable[int]) -> list[int]:
     """What the gradient that a norm hands on is summed with: a residual Add waits for that where it runs again without
     its norm, as the Add at the end of the layer is the same operator, so that what it waits for ends there.
     ``gradients``: kernels of the norm."""
-    stack = [run.node_of[one] for one in gradients]
+    stack = [run.node_of[kernel] for kernel in gradients]
     seen = set(stack)
     while stack:
         for user in run.users[stack.pop()]:
             if run.graph.primitive[user] in SUMS:
-                return [one for one in run.graph.inputs[user] if one not in seen]
+                return [value for value in run.graph.inputs[user] if value not in seen]
             if user not in seen and run.graph.primitive[user] in _SAME:
                 seen.add(user)
                 stack.append(user)
@@ -78,9 +78,9 @@ def is_gradient(run: RunGraph, node: int) -> bool:
 def with_losses(run: RunGraph, outputs: Sequence[Sequence[int]]) -> tuple[int, ...]:
     """What the first gradient of an output of a cell reads, and those of the losses of experts that the cell returns
     where another stage adds them up. ``outputs``: what the gradients of each read, in their order."""
-    losses = [outer for outer in outputs if all(_is_number(run, one) for one in outer)]
+    losses = [outer for outer in outputs if all(_is_number(run, gradient) for gradient in outer)]
     first = next((outer for outer in outputs if outer not in losses), ())
-    return (*first, *(one for outer in losses for one in outer))
+    return (*first, *(gradient for outer in losses for gradient in outer))
 
 
 def _is_number(run: RunGraph, node: int) -> bool:

@@ -35,11 +35,12 @@ from swapconf.models.cells import (
 from swapconf.trace.launch_graph import DEPEND, ITEM, LOAD, NO_NODE, STATE, TUPLE
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.communicated import views_left_out
-from swapconf.whatif.graph.asked import NO_CELL, Asked, Part
+from swapconf.whatif.graph.asked import NO_CELL, Part
+from swapconf.whatif.graph.change import GraphChange
 from swapconf.whatif.graph.gates import Gates
-from swapconf.whatif.graph.inside import is_at_end, is_attention_alone, is_in, is_loaded, is_read_again
-from swapconf.whatif.graph.nodes import COPY, Nodes
-from swapconf.whatif.graph.stage_ends import begins_stage
+from swapconf.whatif.graph.inside import begins_stage, is_at_end, is_attention_alone, is_in, is_loaded, is_read_again
+from swapconf.whatif.graph.nodes import COPY
+from swapconf.whatif.graph.run_graph import NO_KERNEL
 from swapconf.whatif.graph.ties import Ties
 
 _SPLIT = "SplitWithSize"
@@ -53,11 +54,9 @@ _PRODUCT = "MatMul"
 
 
 @dataclass
-class InnerStates:
+class InnerStates(GraphChange):
     """``copied``: what a value of the forward pass is in a part, where it runs again."""
 
-    asked: Asked
-    nodes: Nodes
     ties: Ties
     gates: Gates
     copied: Callable[[int, int, Part], int]
@@ -82,11 +81,11 @@ class InnerStates:
         network is called."""
         if part.cell == NO_CELL:
             return seen
-        graph, source = self.asked.run.graph, self.asked.run.source(value)[0]
+        graph, source = self.run.graph, self.run.source(value)[0]
         is_tied = self._is_of_attention(source, part) or self._is_of_first_linear(source, kernel, part)
         if is_tied or self._is_of_left_out(source, kernel, part):
             return self.nodes.tied(seen, self._called(kernel, barrier, part))
-        if SELF_ATTENTION not in self.asked.home(self.asked.run.kernel_of[source]):
+        if SELF_ATTENTION not in self.asked.home(self.run.kernel_of[source]):
             return seen
         if self._is_handed_out(source, part) and not self._reads_again(source):
             return self.nodes.tied(seen, self._called(kernel, barrier, part))
@@ -103,20 +102,20 @@ class InnerStates:
         """``seen``: what was kept of a value. What is left out of a recomputed layer in front of a state of its
         feed-forward network is read in that state; what a Linear returns in the state in which a stage begins, in that
         in which the layer is called."""
-        source = self.asked.run.source(value)[0]
-        made = self.asked.run.kernel_of.get(source, -1)
+        source = self.run.source(value)[0]
+        made = self.run.kernel_of.get(source, NO_KERNEL)
         if made in self.asked.again or made in self._views_left_out:
             return seen
         if self._is_handed_out(source, part) or self._is_of_attention(source, part):
             return self.nodes.tied(seen, self._called(kernel, barrier, part))
-        graph = self.asked.run.graph
+        graph = self.run.graph
         if value >= self.nodes.count or graph.primitive[value] != DEPEND or not self.asked.is_whole(part):
             return seen
         below, awaited = graph.inputs[value][:2]
-        if awaited == NO_NODE and graph.primitive[source] in VIEWS and self.asked.run.is_inlined:
+        if awaited == NO_NODE and graph.primitive[source] in VIEWS and self.run.is_inlined:
             return self.nodes.tied(self.ties.behind_barrier(below, barrier), self._called(kernel, barrier, part))
         is_network = awaited != NO_NODE and graph.primitive[awaited] == STATE and self._is_read_in(awaited, part)
-        if not is_network or not self.asked.run.is_inlined:
+        if not is_network or not self.run.is_inlined:
             return seen
         state = self._behind_loads(self._state(awaited, kernel, barrier, part), None, kernel, barrier, part)
         return self.nodes.tied(self.ties.behind_barrier(below, barrier), state)
@@ -124,39 +123,39 @@ class InnerStates:
     @cached_property
     def _views_left_out(self) -> frozenset[int]:
         """They wait themselves for what they show."""
-        marks = self.asked.plan.marks
-        return frozenset(views_left_out(self.asked.prepared.baseline, marks.sites, marks.actions))
+        return frozenset(views_left_out(self.baseline, self.marks.sites, self.marks.actions))
 
     def _is_read_in(self, state: int, part: Part) -> bool:
         """A state of the forward pass behind parameters alone that a cell reads."""
-        read = [one for one in self._packed(self.asked.run.graph.inputs[state][1]) if one != NO_NODE]
-        return bool(read) and all(is_loaded(self.asked, one) and is_in(self.asked, one, part) for one in read)
+        read = [value for value in self._packed(self.run.graph.inputs[state][1]) if value != NO_NODE]
+        return bool(read) and all(is_loaded(self.asked, value) and is_in(self.asked, value, part) for value in read)
 
     def _is_handed_out(self, source: int, part: Part) -> bool:
         """Query, key and value of a recomputed layer or attention are read in the state in which that is called, where
         the attention hands them out as they are, without norms of its own: where they are left out, or read what is."""
-        made, asked = self.asked.run.kernel_of.get(source, -1), self.asked
-        if part.cell == NO_CELL or made < 0 or asked.run.graph.primitive[source] != _SPLIT:
+        made, asked = self.run.kernel_of.get(source, NO_KERNEL), self.asked
+        if part.cell == NO_CELL or made == NO_KERNEL or asked.run.graph.primitive[source] != _SPLIT:
             return False
-        is_called = asked.is_whole(part) or asked.plan.marks.actions.cells[part.cell].endswith(SELF_ATTENTION)
+        is_called = asked.is_whole(part) or asked.marks.actions.cells[part.cell].endswith(SELF_ATTENTION)
         home = self.asked.home(made) if is_called and asked.is_under(part.cell, made) else ""
         return home.endswith(SELF_ATTENTION) and f"{home}.{QUERY_NORM}" not in self._homes
 
     def _reads_again(self, node: int) -> bool:
-        run = self.asked.run
+        run = self.run
         return any(run.kernel_of.get(run.source(value)[0]) in self.asked.again for value in run.graph.inputs[node])
 
     def _is_of_attention(self, source: int, part: Part) -> bool:
         """The product in front of norms of query and key that is left out of a recomputed cell, or a view of it: what a
         Linear of mcore returns waits for the state behind its weight, and where the weight is not read again, that is
         the state in which the cell is called (measured: Qwen3 MoE)."""
-        run, asked, baseline = self.asked.run, self.asked, self.asked.prepared.baseline
-        made = run.kernel_of.get(source, -1)
-        if made < 0 or asked.plan.marks.staying[made]:  # what stays without ``mp_comm_recompute`` waits for nothing
+        run, asked, baseline = self.run, self.asked, self.baseline
+        made = run.kernel_of.get(source, NO_KERNEL)
+        # what stays without ``mp_comm_recompute`` waits for nothing
+        if made == NO_KERNEL or asked.marks.staying[made]:
             return False
-        while made >= 0 and baseline.views[made]:
+        while made != NO_KERNEL and baseline.views[made]:
             made = int(baseline.below[made])
-        if part.cell == NO_CELL or made < 0 or made in asked.again or not (asked.is_mcore and run.is_inlined):
+        if part.cell == NO_CELL or made == NO_KERNEL or made in asked.again or not (asked.is_mcore and run.is_inlined):
             return False
         home, _, cell = asked.home(made).rpartition(".")
         is_product = (
@@ -166,15 +165,15 @@ class InnerStates:
 
     def _is_of_first_linear(self, source: int, kernel: int, part: Part) -> bool:
         """What the first Linear of an attention that is recomputed by itself returns."""
-        home = self.asked.home(self.asked.run.kernel_of[source])
+        home = self.asked.home(self.run.kernel_of[source])
         return is_attention_alone(self.asked, part) and home.endswith(QKV) and home != self.asked.home(kernel)
 
     def _is_of_left_out(self, view: int, kernel: int, part: Part) -> bool:
-        asked, run, baseline = self.asked, self.asked.run, self.asked.prepared.baseline
+        asked, run, baseline = self.asked, self.run, self.baseline
         if run.graph.primitive[view] not in VIEWS or asked.is_whole(part) or not asked.returns_tuple(part):
             return False
-        made = run.kernel_of.get(run.source(run.graph.inputs[view][0])[0], -1)
-        if made < 0 or made in asked.again or not baseline.is_accumulated:
+        made = run.kernel_of.get(run.source(run.graph.inputs[view][0])[0], NO_KERNEL)
+        if made == NO_KERNEL or made in asked.again or not baseline.is_accumulated:
             return False
         home = self.asked.home(run.kernel_of[view])
         return home.endswith(_PRODUCTS) and home == self.asked.home(made) != self.asked.home(kernel)
@@ -182,7 +181,7 @@ class InnerStates:
     @cached_property
     def _homes(self) -> frozenset[str]:
         """Cells with kernels."""
-        return frozenset(map(self.asked.home, range(self.asked.run.count)))
+        return frozenset(map(self.asked.home, range(self.run.count)))
 
     def _called(self, kernel: int, barrier: int, part: Part) -> int:
         """The state in which the cell is called."""
@@ -190,18 +189,17 @@ class InnerStates:
 
     def _state(self, state: int, kernel: int, barrier: int, part: Part) -> int:
         """A state of the forward pass in a part: behind the last tuple that an attention has handed out there."""
-        graph = self.asked.run.graph
         while state != NO_NODE and self._is_here(state, part):
-            first, given = graph.inputs[state][:2]
-            values = (one for one in self._packed(given) if one != NO_NODE and not is_loaded(self.asked, one))
-            handed = [one for one in values if is_in(self.asked, one, part, of_again=True)]
+            first, given = self.run.graph.inputs[state][:2]
+            values = (value for value in self._packed(given) if value != NO_NODE and not is_loaded(self.asked, value))
+            handed = [value for value in values if is_in(self.asked, value, part, of_again=True)]
             if handed:
                 if (state, part) not in self._states:
-                    found = self._state(first, kernel, barrier, part)
-                    if self.asked.run.is_inlined:
-                        found = self._behind_loads(found, self._earlier(first), kernel, barrier, part)
-                        given = self.nodes.add(TUPLE, [self.copied(one, barrier, part) for one in handed])
-                    self._states[state, part] = self.nodes.add(STATE, (found, given))
+                    before = self._state(first, kernel, barrier, part)
+                    if self.run.is_inlined:
+                        before = self._behind_loads(before, self._earlier(first), kernel, barrier, part)
+                        given = self.nodes.add(TUPLE, [self.copied(value, barrier, part) for value in handed])
+                    self._states[state, part] = self.nodes.add(STATE, (before, given))
                 return self._states[state, part]
             state = first
         return self._called(kernel, barrier, part)
@@ -209,14 +207,14 @@ class InnerStates:
     def _behind_attention(self, load: int, kernel: int, barrier: int, part: Part) -> int:
         """That in which a cell is called, or, for what is read behind query, key and value, the state behind these,
         where the forward pass has it for another parameter only (measured: pipelines)."""
-        run = self.asked.run
         called = self._called(kernel, barrier, part)
-        readers = [run.kernel_of[user] for user in run.users[load] if user in run.kernel_of]
+        readers = [self.run.kernel_of[user] for user in self.run.users[load] if user in self.run.kernel_of]
         if not self.asked.is_whole(part) or not any(_is_behind(self.asked.home(reader)) for reader in readers):
             return called
         if part not in self._attended:
             states = (
-                self._state(self._read_in(other), kernel, barrier, part) for other in self._loads(part, _is_behind)
+                self._state(self._read_in(parameter), kernel, barrier, part)
+                for parameter in self._loads(part, _is_behind)
             )
             self._attended[part] = next((state for state in states if state != called), called)
         return self._attended[part]
@@ -245,12 +243,12 @@ class InnerStates:
         loads = self._loads(part, lambda home: not home.endswith(left_out) and not is_at_end(home, last))
         return (load for load in loads if is_read_again(self.asked, load))
 
-    def _loads(self, part: Part, is_one: Callable[[str], bool]) -> Iterator[int]:
+    def _loads(self, part: Part, is_cell: Callable[[str], bool]) -> Iterator[int]:
         """What cells in a part read of parameters. ``is_one``: of the path of a cell."""
-        run, kernels = self.asked.run, self.asked.prepared.baseline.kernels
+        run, kernels = self.run, self.baseline.kernels
         inside = (kernels.passing == part.passing) & ~kernels.backward
         for kernel in np.flatnonzero(inside[: run.count]).tolist():
-            if not self.asked.is_under(part.cell, kernel) or not is_one(self.asked.home(kernel)):
+            if not self.asked.is_under(part.cell, kernel) or not is_cell(self.asked.home(kernel)):
                 continue
             for given in run.graph.inputs[run.node_of[kernel]]:
                 load = run.graph.inputs[given][0] if given != NO_NODE and run.graph.primitive[given] == COPY else given
@@ -259,47 +257,46 @@ class InnerStates:
 
     def _read_in(self, load: int) -> int:
         """The state in which the forward pass reads a parameter."""
-        inputs = self.asked.run.graph.inputs[load]
+        inputs = self.run.graph.inputs[load]
         return inputs[1] if len(inputs) > 1 else NO_NODE
 
     def _is_read_last(self, load: int, part: Part) -> bool:
         """By the last cell in a recomputed network of experts, or in that of a layer recomputed as a whole."""
-        if not (self.asked.is_whole(part) or self._is_network(part)) or not self.asked.run.is_inlined:
+        if not (self.asked.is_whole(part) or self._is_network(part)) or not self.run.is_inlined:
             return False
-        kernel_of, last = self.asked.run.kernel_of, self._last_cell(part)
-        homes = (self.asked.home(kernel_of[user]) for user in self.asked.run.users[load] if user in kernel_of)
+        kernel_of, last = self.run.kernel_of, self._last_cell(part)
+        homes = (self.asked.home(kernel_of[user]) for user in self.run.users[load] if user in kernel_of)
         return any(is_at_end(home, last) for home in homes)
 
     def _is_network(self, part: Part) -> bool:
         """Of experts; of one without only where its layer is recomputed as a whole."""
-        cell = self.asked.plan.marks.actions.cells[part.cell] if part.cell != NO_CELL else ""
-        is_one = cell.rpartition(".")[2] == MLP and self.asked.returns_tuple(part)
-        return is_one and self._last_cell(part) != _LAST_CELLS[-1]
+        cell = self.marks.actions.cells[part.cell] if part.cell != NO_CELL else ""
+        is_network = cell.rpartition(".")[2] == MLP and self.asked.returns_tuple(part)
+        return is_network and self._last_cell(part) != _LAST_CELLS[-1]
 
     def _last_cell(self, part: Part) -> str:
         if part not in self._last:
-            known = self.asked.operators(part)
-            found = (cell for cell in _LAST_CELLS if any(path.endswith(cell) for path in known))
-            self._last[part] = next(found, _LAST_CELLS[-1])
+            paths = self.asked.operators(part)
+            cells = (cell for cell in _LAST_CELLS if any(path.endswith(cell) for path in paths))
+            self._last[part] = next(cells, _LAST_CELLS[-1])
         return self._last[part]
 
     def _earlier(self, state: int) -> frozenset[int]:
         """A state and those before it, and that of what is read in none."""
-        graph, found = self.asked.run.graph, [NO_NODE]
+        graph, states = self.run.graph, [NO_NODE]
         while state != NO_NODE and graph.primitive[state] == STATE:
-            found.append(state)
+            states.append(state)
             state = graph.inputs[state][0]
-        return frozenset(found)
+        return frozenset(states)
 
     def _is_here(self, state: int, part: Part) -> bool:
         """What a state is behind is read, made or written in a cell."""
-        given = self.asked.run.graph.inputs[state][1]
-        return any(one != NO_NODE and is_in(self.asked, one, part) for one in self._packed(given) or (given,))
+        given = self.run.graph.inputs[state][1]
+        return any(value != NO_NODE and is_in(self.asked, value, part) for value in self._packed(given) or (given,))
 
     def _packed(self, node: int) -> Sequence[int]:
         """What is in the tuple that a state is behind; a state may be behind a kernel that writes, instead."""
-        graph = self.asked.run.graph
-        return graph.inputs[node] if node != NO_NODE and graph.primitive[node] == TUPLE else ()
+        return self.run.graph.inputs[node] if node != NO_NODE and self.run.graph.primitive[node] == TUPLE else ()
 
 
 def _is_behind(home: str) -> bool:

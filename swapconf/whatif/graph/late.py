@@ -21,9 +21,9 @@ from functools import cached_property
 from swapconf.trace.launch_graph import DEPEND, NO_NODE, TUPLE
 from swapconf.trace.trace import POINT_TO_POINT
 from swapconf.upstream.primitives import VIEWS
-from swapconf.whatif.graph.asked import NO_CELL, Asked, Part
+from swapconf.whatif.graph.asked import NO_CELL, Part
 from swapconf.whatif.graph.attached import attached_kernels
-from swapconf.whatif.graph.nodes import Nodes
+from swapconf.whatif.graph.change import GraphChange
 
 Turn = tuple[int, int] | None
 _CHOICES, _ROUTER = frozenset({"TopkExt", "TopK"}), "Router/"
@@ -32,13 +32,11 @@ TABLES = 5  # the turn of these
 
 
 @dataclass
-class Late:
+class Late(GraphChange):
     """``given``: see `RecomputedNodes.given`; ``parts``: by node that runs again. ``called``: ties behind which the
     states are read in which cells are called. ``tables``: by node that some layers have for themselves the kernel that
     it is like. ``constants``: kernels that recomputed cells have for themselves, as they are made of constants."""
 
-    asked: Asked
-    nodes: Nodes
     given: Mapping[int, tuple[int, ...]]
     parts: Mapping[int, Part]
     called: Collection[int]
@@ -50,30 +48,30 @@ class Late:
         if node in self.called:
             return 7, 0
         maker = self.nodes.maker(node)
-        kernel = self.asked.run.kernel_of.get(maker)
-        if kernel is not None and maker in self.read_alone and self.asked.prepared.baseline.rootless[kernel]:
+        kernel = self.run.kernel_of.get(maker)
+        if kernel is not None and maker in self.read_alone and self.baseline.rootless[kernel]:
             return None if is_moved else (8, -maker)
         stands_for = self.tables.get(maker, kernel)
         if stands_for is not None and stands_for in self.constants:
-            return 6, self.asked.run.node_of[stands_for]
+            return 6, self.run.node_of[stands_for]
         if kernel is None or not self.given:
             return None
-        layer = int(self.asked.prepared.baseline.kernels.layer[kernel])
+        layer = int(self.baseline.kernels.layer[kernel])
         return self._inside(maker, kernel, layer) if self._is_inside(kernel) else self._outside(maker, layer)
 
     @cached_property
     def alone(self) -> dict[str, dict[int, int]]:
         """By number of a primitive that is recomputed by itself the nodes that it reads, through views, in each
         micro-batch, with the order of each."""
-        run, of_node = self.asked.run, self.asked.plan.marks.sites.of_node
-        found = defaultdict[str, dict[int, int]](dict)
+        run, of_node = self.run, self.marks.sites.of_node
+        reads_of = defaultdict[str, dict[int, int]](dict)
         for gradient, kernel in run.forward_of.items():
             if of_node[kernel] >= 0 and self.asked.is_asked_for(kernel):
-                read = found[run.graph.forward_unique[run.node_of[gradient]]]
+                read = reads_of[run.graph.forward_unique[run.node_of[gradient]]]
                 for place, given in enumerate(run.graph.inputs[run.node_of[kernel]]):
                     read.setdefault(self.nodes.maker(self._shown(given)), place)
                 read.pop(NO_NODE, None)
-        return found
+        return reads_of
 
     @cached_property
     def read_alone(self) -> frozenset[int]:
@@ -81,9 +79,8 @@ class Late:
         return frozenset().union(*self.alone.values())
 
     def _shown(self, value: int) -> int:
-        graph = self.asked.run.graph
-        while value != NO_NODE and graph.primitive[value] in VIEWS:
-            value = graph.inputs[value][0]
+        while value != NO_NODE and self.run.graph.primitive[value] in VIEWS:
+            value = self.run.graph.inputs[value][0]
         return value
 
     def _inside(self, maker: int, kernel: int, layer: int) -> Turn:
@@ -102,35 +99,35 @@ class Late:
         others begin with; that is met right before what the next layer hands out that has a state of its own, by an
         attention that returns a tuple or by experts, or else before all (measured: Qwen3, DeepSeek-V3 and TeleChat3,
         with experts and without, of 5 to 7 layers)."""
-        if layer != self._first[self.asked.run.batch_of(maker)]:
+        if layer != self._first[self.run.batch_of(maker)]:
             return -2 * layer
-        behind = (one for one in self._own_states if one > layer)
-        return -2 * min(behind, default=len(self.asked.prepared.baseline.kernels.layer)) - 1
+        behind = (own for own in self._own_states if own > layer)
+        return -2 * min(behind, default=len(self.baseline.kernels.layer)) - 1
 
     @cached_property
     def _layers(self) -> frozenset[int]:
         """What layers of mcore that are recomputed as a whole hand to one another."""
         if not self.asked.is_mcore:
             return frozenset()
-        kernel_of = self.asked.run.kernel_of
+        kernel_of = self.run.kernel_of
         return frozenset(maker for maker in self._handed if self.asked.is_whole(self.asked.part(kernel_of[maker])))
 
     @cached_property
     def _first(self) -> dict[int | None, int]:
         """By micro-batch the first of these layers."""
-        run, found = self.asked.run, dict[int | None, int]()
+        run, first = self.run, dict[int | None, int]()
         for maker in self._layers:
-            batch, layer = run.batch_of(maker), int(self.asked.prepared.baseline.kernels.layer[run.kernel_of[maker]])
-            found[batch] = min(found.get(batch, layer), layer)
-        return found
+            batch, layer = run.batch_of(maker), int(self.baseline.kernels.layer[run.kernel_of[maker]])
+            first[batch] = min(first.get(batch, layer), layer)
+        return first
 
     @cached_property
     def _own_states(self) -> frozenset[int]:
-        kernels, found = self.asked.prepared.baseline.kernels, attached_kernels(self.asked.run)
-        return frozenset(int(kernels.layer[kernel]) for kernel in found if kernels.passing[kernel] >= 0)
+        kernels, behind = self.baseline.kernels, attached_kernels(self.run)
+        return frozenset(int(kernels.layer[kernel]) for kernel in behind if kernels.passing[kernel] >= 0)
 
     def _outside(self, maker: int, layer: int) -> Turn:
-        if self.asked.run.kernel_of.get(maker) in self._restored and self.nodes.primitive[maker] in VIEWS:
+        if self.run.kernel_of.get(maker) in self._restored and self.nodes.primitive[maker] in VIEWS:
             return 2, -layer
         if self._is_choice(maker) or self._is_excluded(maker):
             return 4, -layer
@@ -139,13 +136,12 @@ class Late:
     @cached_property
     def tables_given(self) -> frozenset[int]:
         """What recomputed cells see of tables of rotary embeddings."""
-        nodes = self.nodes
         gated = (
             node
-            for node in range(nodes.count, len(nodes))
-            if nodes.primitive[node] == DEPEND and nodes.primitive[nodes.inputs[node][1]] == TUPLE
+            for node in range(self.nodes.count, len(self.nodes))
+            if self.nodes.primitive[node] == DEPEND and self.nodes.primitive[self.nodes.inputs[node][1]] == TUPLE
         )
-        return frozenset(node for node in gated if self._is_table(nodes.maker(node)))
+        return frozenset(node for node in gated if self._is_table(self.nodes.maker(node)))
 
     @cached_property
     def _tables(self) -> frozenset[int]:
@@ -156,7 +152,7 @@ class Late:
 
     def _is_excluded(self, maker: int) -> bool:
         """From recompute, although no cell around it is recomputed."""
-        kernel = self.asked.run.kernel_of[maker]
+        kernel = self.run.kernel_of[maker]
         return self.nodes.primitive[maker] not in VIEWS and self.asked.is_excluded(kernel)
 
     @cached_property
@@ -170,17 +166,17 @@ class Late:
     def _is_inside(self, kernel: int) -> bool:
         if kernel not in self.asked.shared:
             return self.asked.is_inside(kernel)
-        return self.asked.shared_cell(kernel, self.asked.prepared.baseline.layer_of(kernel)) != NO_CELL
+        return self.asked.shared_cell(kernel, self.baseline.layer_of(kernel)) != NO_CELL
 
     @cached_property
     def _handed(self) -> frozenset[int]:
         """What recomputed cells are given that was made elsewhere."""
-        passing = self.asked.prepared.baseline.kernels.passing
+        passing = self.baseline.kernels.passing
         groups = {group: self.parts[node] for node, group in self.given.items()}
-        made = ((self.nodes.maker(one), part) for group, part in groups.items() for one in group)
+        makers = ((self.nodes.maker(value), part) for group, part in groups.items() for value in group)
         return frozenset(
             maker
-            for maker, part in made
-            if (kernel := self.asked.run.kernel_of.get(maker)) is not None
+            for maker, part in makers
+            if (kernel := self.run.kernel_of.get(maker)) is not None
             and not (passing[kernel] == part.passing and self.asked.is_under(part.cell, kernel))
         )

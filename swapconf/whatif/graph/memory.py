@@ -22,6 +22,7 @@ from swapconf.trace.launch_graph import DEPEND, ITEM, LOAD, NO_NODE, SAME_VALUE,
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.graph.nodes import MOVE, Nodes
+from swapconf.whatif.graph.run_graph import NO_KERNEL
 from swapconf.whatif.graph.strategy_graph import StrategyGraph
 from swapconf.whatif.laid_out import GRADIENT_VIEW, SUM
 from swapconf.whatif.prepare import ALIGNMENT
@@ -68,10 +69,10 @@ class Lives:
         return {node: turn for turn, node in enumerate(self.order)}
 
 
-def lives(found: StrategyGraph, held: Mapping[Made, Hold] | None = None) -> Lives:
+def lives(graph: StrategyGraph, held: Mapping[Made, Hold] | None = None) -> Lives:
     """``held``: by block of the baseline until when it is held, although nothing reads it. Raises ValueError where
     nodes wait for one another in a circle."""
-    return _HeldBlocks(found).lives(held or {})
+    return _HeldBlocks(graph).lives(held or {})
 
 
 def whole_bytes(baseline: Baseline, rows: Ints) -> Ints:
@@ -92,11 +93,11 @@ def _launches(clusters: Sequence[int]) -> tuple[Ints, Ints]:
 
 
 class _HeldBlocks:
-    def __init__(self, found: StrategyGraph) -> None:
-        self._found, self._nodes, self._run = found, found.nodes, found.run
-        self._baseline = found.run.baseline
-        known, count = self._run.kernel_of, self._nodes.count
-        self.order = [node for node in found.order if node >= count or node in known]
+    def __init__(self, graph: StrategyGraph) -> None:
+        self._graph, self._nodes, self._run = graph, graph.nodes, graph.run
+        self._baseline = graph.run.baseline
+        kernel_of, count = self._run.kernel_of, self._nodes.count
+        self.order = [node for node in graph.order if node >= count or node in kernel_of]
         self._begin, self._finish = _launches([self._nodes.cluster[node] for node in self.order])
         self._turn = {node: turn for turn, node in enumerate(self.order)}
         self._seen: dict[int, tuple[Made, ...]] = {}
@@ -114,9 +115,9 @@ class _HeldBlocks:
                 end[number[kept]] = max(end[number[kept]], self._turn[node] - before)
         freed = {copy: int(self._finish[launch]) for copy, launch in self._released().items()}
         for copy, launch in freed.items():
-            for one in self._blocks(self._nodes.inputs[copy][0]):
-                if one in number:
-                    end[number[one]] = max(end[number[one]], launch)
+            for shown in self._blocks(self._nodes.inputs[copy][0]):
+                if shown in number:
+                    end[number[shown]] = max(end[number[shown]], launch)
         merged = [row for node in sorted(self._merged) for row in self._baseline.made[self._run.kernel_of[node]]]
         return Lives(
             order=self.order,
@@ -131,35 +132,35 @@ class _HeldBlocks:
     def _sizes(self, made: Sequence[Made], block: Ints, reader: Ints) -> Ints:
         """Of what is fused otherwise than in the baseline: what is handed on inside a kernel alone takes no memory, and
         what was, and is not any more, does."""
-        rows = np.array([one.row for one in made], dtype=np.int64)
-        found = self._baseline.blocks.size_bytes[rows]
+        rows = np.array([item.row for item in made], dtype=np.int64)
+        size = self._baseline.blocks.size_bytes[rows]
         if not self._nodes.is_fused:
-            return found
+            return size
         cluster = np.array(self._nodes.cluster, dtype=np.int64)
-        nodes = np.array([one.node for one in made], dtype=np.int64)
+        nodes = np.array([item.node for item in made], dtype=np.int64)
         maker = cluster[nodes]
         order = np.array(self.order, dtype=np.int64)
         outside = np.zeros(len(made), dtype=np.bool_)
         outside[block[cluster[order[reader]] != maker[block]]] = True
-        outside[[index for index, one in enumerate(made) if one in self._copied]] = True
+        outside[[index for index, item in enumerate(made) if item in self._copied]] = True
         read = np.zeros(len(made), dtype=np.bool_)
         read[block] = True
         whole = whole_bytes(self._baseline, rows)
-        known = [*self._run.graph.cluster, *[NO_NODE] * (len(cluster) - self._nodes.count)]
-        is_as_before = (maker == np.array(known, dtype=np.int64)[nodes]) & (nodes < self._nodes.count)
-        return np.where(is_as_before & ~outside, found, np.where(outside | ~read | (maker == NO_NODE), whole, 0))
+        clusters = [*self._run.graph.cluster, *[NO_NODE] * (len(cluster) - self._nodes.count)]
+        is_as_before = (maker == np.array(clusters, dtype=np.int64)[nodes]) & (nodes < self._nodes.count)
+        return np.where(is_as_before & ~outside, size, np.where(outside | ~read | (maker == NO_NODE), whole, 0))
 
     @cached_property
     def _copied(self) -> frozenset[Made]:
         """What is copied to the host."""
-        return frozenset(one for copy in self._found.out for one in self._blocks(self._nodes.inputs[copy][0]))
+        return frozenset(block for copy in self._graph.out for block in self._blocks(self._nodes.inputs[copy][0]))
 
     def _reads(self, number: Mapping[Made, int]) -> tuple[Ints, Ints]:
         """(block, launch) of each use; a copy to the host holds its block longer, by a rule of its own."""
         pairs = [
             (number[block], turn)
             for turn, node in enumerate(self.order)
-            if node not in self._found.out
+            if node not in self._graph.out
             for given in self._nodes.inputs[node]
             for block in self._blocks(given)
             if block in number
@@ -169,16 +170,15 @@ class _HeldBlocks:
 
     @cached_property
     def _stream(self) -> Ints:
-        kernels = [self._run.kernel_of.get(node, self._found.copies.get(node, -1)) for node in self.order]
+        kernels = [self._run.kernel_of.get(node, self._graph.copies.get(node, NO_KERNEL)) for node in self.order]
         return np.append(self._baseline.kernels.stream, 0)[kernels]
 
     def _until(self, born: Ints, reader: Ints) -> Ints:
-        stream = self._stream
         waits, awaited = self._sends()
         position, maker = np.concatenate([reader, waits]), np.concatenate([born, awaited])
-        reads = np.concatenate([stream[reader], np.zeros(len(waits), dtype=np.int64)])
-        found = released(position, reads, maker, stream[maker], np.arange(len(self.order)))
-        return np.asarray(found[: len(reader)])
+        reads = np.concatenate([self._stream[reader], np.zeros(len(waits), dtype=np.int64)])
+        until = released(position, reads, maker, self._stream[maker], np.arange(len(self.order)))
+        return np.asarray(until[: len(reader)])
 
     def _sends(self) -> tuple[Ints, Ints]:
         """(What waits for a stream that sends: the next Send, and what the baseline lets wait for one; the launch
@@ -195,10 +195,10 @@ class _HeldBlocks:
         return waits, awaited
 
     def _released(self) -> dict[int, int]:
-        copies = [(turn, node) for turn, node in enumerate(self.order) if node in self._found.out]
-        if not copies or self._found.windows is None:
+        copies = [(turn, node) for turn, node in enumerate(self.order) if node in self._graph.out]
+        if not copies or self._graph.windows is None:
             return {}
-        prefetch = self._found.windows.prefetch
+        prefetch = self._graph.windows.prefetch
         is_main = [
             turn
             for turn, node in enumerate(self.order)
@@ -206,7 +206,7 @@ class _HeldBlocks:
         ]
         main, ends = np.array(is_main, dtype=np.int64), np.unique(self._finish)
         launch, last = np.searchsorted(ends, self._finish), len(ends) - 1
-        due = [ends[min(launch[turn] + 3 * int(prefetch[self._found.out[node]]), last)] for turn, node in copies]
+        due = [ends[min(launch[turn] + 3 * int(prefetch[self._graph.out[node]]), last)] for turn, node in copies]
         free = main[np.minimum(np.searchsorted(main, due), len(main) - 1)]
         free = np.minimum.accumulate(free[::-1])[::-1]  # copies run in order, on one stream
         return {node: int(launch) for (_, node), launch in zip(copies, free, strict=True)}
@@ -238,8 +238,8 @@ class _HeldBlocks:
         given = self._nodes.inputs[node][0]
         if given in self._run.saved:
             return self._blocks(self._nodes.inputs[given][self._nodes.item[node]])
-        found = self._blocks(given)
-        return found[min(self._nodes.item[node], len(found) - 1) :][:1] if found else ()
+        blocks = self._blocks(given)
+        return blocks[min(self._nodes.item[node], len(blocks) - 1) :][:1] if blocks else ()
 
     @cached_property
     def _merged(self) -> frozenset[int]:
@@ -271,30 +271,30 @@ class _HeldBlocks:
     def _turned(self, order: Iterable[int], graph: LaunchGraph | Nodes) -> set[int]:
         """Views that a gradient turns."""
         primitive, inputs = graph.primitive, graph.inputs
-        found = set[int]()
+        turned = set[int]()
         for node in order:
             value = inputs[node][0] if primitive[node] == GRADIENT_VIEW else NO_NODE
             while value != NO_NODE and primitive[value] in {DEPEND, ITEM}:
                 is_saved = primitive[value] == ITEM and inputs[value][0] in self._run.saved
                 value = inputs[inputs[value][0]][int(graph.item[value])] if is_saved else inputs[value][0]
             if value != NO_NODE and primitive[value] in VIEWS:
-                found.add(value)
-        return found
+                turned.add(value)
+        return turned
 
     def _rows(self, node: int) -> list[int]:
         """The rows that the blocks of a kernel are like."""
-        found, made = self._found, self._baseline.made
+        graph, made = self._graph, self._baseline.made
         if node in self._merged:
             return []
-        if node in found.back and found.windows is not None:
-            return [int(found.windows.row[found.back[node]])]
-        if node in found.weights:
-            return [found.weights[node]]
-        parted = next((norm for norm, added in found.sums.items() if added == node), None)
+        if node in graph.back and graph.windows is not None:
+            return [int(graph.windows.row[graph.back[node]])]
+        if node in graph.weights:
+            return [graph.weights[node]]
+        parted = next((norm for norm, added in graph.sums.items() if added == node), None)
         if parted is not None:
             return made[self._run.kernel_of[parted]][SUM : SUM + 1]
-        kernel = self._run.kernel_of.get(node, found.copies.get(node, -1))
-        rows = made.get(kernel, []) if kernel >= 0 else []
-        if node in found.adds:
+        kernel = self._run.kernel_of.get(node, graph.copies.get(node, NO_KERNEL))
+        rows = made.get(kernel, []) if kernel != NO_KERNEL else []
+        if node in graph.adds:
             return rows[SUM : SUM + 1]
-        return rows[:SUM] if node in found.sums or node in found.norms else rows
+        return rows[:SUM] if node in graph.sums or node in graph.norms else rows

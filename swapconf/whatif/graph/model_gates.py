@@ -8,26 +8,20 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 from swapconf.trace.launch_graph import TUPLE
-from swapconf.whatif.graph.asked import Asked
+from swapconf.whatif.graph.change import GraphChange
 from swapconf.whatif.graph.gradients import given_to
-from swapconf.whatif.graph.nodes import Nodes
 
 
-@dataclass(frozen=True, eq=False)
-class ModelGates:
-    asked: Asked
-    nodes: Nodes
-
+class ModelGates(GraphChange):
     def part(self) -> None:
-        for kernel, node in self.asked.run.forward_of.items():
+        for kernel, node in self.run.forward_of.items():
             if self.asked.is_inside(node):
-                self._part_called(self.asked.run.node_of[kernel])
+                self._part_called(self.run.node_of[kernel])
             elif self.asked.is_excluded(node):
-                self._part_excluded(self.asked.run.node_of[kernel])
+                self._part_excluded(self.run.node_of[kernel])
 
     def _part_excluded(self, gradient: int) -> None:
         """They wait for no gradient of what is excluded from recompute behind them."""
@@ -37,7 +31,7 @@ class ModelGates:
     def _part_called(self, gradient: int) -> None:
         """What a recomputed cell hands back is the result of a call then. Where nothing else is left, what waited for
         that waits for the gradient of its own output."""
-        for gate in self._gates(gradient) if self.asked.run.is_inlined else ():
+        for gate in self._gates(gradient) if self.run.is_inlined else ():
             if (kernel := self._waiting(gate)) is not None:
                 self._leave_out(gradient, gate, self._own_gradients(kernel))
 
@@ -47,30 +41,28 @@ class ModelGates:
         self.nodes.inputs[gate] = [given for given in inputs if given != gradient] or [*instead] or inputs
 
     def _gates(self, gradient: int) -> Iterator[int]:
-        run = self.asked.run
+        run = self.run
         return (gate for gate in run.users[gradient] if self.nodes.primitive[gate] == TUPLE and gate not in run.saved)
 
     def _waiting(self, gate: int) -> int | None:
         """The first kernel of the forward pass, in no recomputed cell, that is computed again behind a gate."""
-        run = self.asked.run
-        found = (self._made.get(user) for tie in run.users[gate] for user in run.users[tie])
-        return next((kernel for kernel in found if kernel is not None and not self.asked.is_inside(kernel)), None)
+        kernels = (self._made.get(user) for tie in self.run.users[gate] for user in self.run.users[tie])
+        return next((kernel for kernel in kernels if kernel is not None and not self.asked.is_inside(kernel)), None)
 
     @cached_property
     def _made(self) -> dict[int, int]:
         """By node that the model computes again the kernel of the forward pass."""
-        run = self.asked.run
-        twins = self.asked.prepared.baseline.twin[: run.count].tolist()
-        return {run.node_of[twin]: kernel for kernel, twin in enumerate(twins) if 0 <= twin < run.count}
+        twins = self.baseline.twin[: self.run.count].tolist()
+        return {self.run.node_of[twin]: kernel for kernel, twin in enumerate(twins) if 0 <= twin < self.run.count}
 
     def _own_gradients(self, kernel: int) -> list[int]:
-        run = self.asked.run
-        return [given for one in self._gradients_of[kernel] for given in given_to(run, run.node_of[one])]
+        run = self.run
+        return [given for gradient in self._gradients_of[kernel] for given in given_to(run, run.node_of[gradient])]
 
     @cached_property
     def _gradients_of(self) -> defaultdict[int, list[int]]:
         """By kernel of the forward pass."""
-        found: defaultdict[int, list[int]] = defaultdict(list)
-        for gradient, kernel in self.asked.run.forward_of.items():
-            found[kernel].append(gradient)
-        return found
+        gradients_of: defaultdict[int, list[int]] = defaultdict(list)
+        for gradient, kernel in self.run.forward_of.items():
+            gradients_of[kernel].append(gradient)
+        return gradients_of

@@ -18,8 +18,10 @@ from functools import cached_property
 
 from swapconf.trace.launch_graph import DEPEND, ITEM, NO_NODE
 from swapconf.upstream.primitives import CAST, VIEWS
-from swapconf.whatif.graph.asked import NO_CELL, Asked
-from swapconf.whatif.graph.nodes import MOVE, Nodes
+from swapconf.whatif.graph.asked import NO_CELL
+from swapconf.whatif.graph.change import GraphChange
+from swapconf.whatif.graph.nodes import MOVE
+from swapconf.whatif.graph.run_graph import NO_KERNEL
 from swapconf.whatif.graph.ties import Ties
 from swapconf.whatif.graph.view_parts import ViewParts
 from swapconf.whatif.laid_out import ADD_AND_NORM, SUM
@@ -32,7 +34,7 @@ _OF_ROUTERS = ("MeanExt", "GatherD")  # for the loss, and of the scores of the e
 
 
 @dataclass
-class MoveTos:
+class MoveTos(GraphChange):
     """Copies, by row of the windows.
 
     Attributes:
@@ -42,8 +44,6 @@ class MoveTos:
         tables: What makes what some users have for themselves, by kernel and users.
     """
 
-    asked: Asked
-    nodes: Nodes
     ties: Ties
     tables: dict[tuple[int, frozenset[User]], int]
     views: ViewParts
@@ -72,7 +72,7 @@ class MoveTos:
     def _node_of(self, window: int) -> int:
         kernel = int(self.asked.windows.face[window])
         own = self.asked.own(window)
-        node = self.views.of_window.get(window, self.asked.run.node_of[kernel])
+        node = self.views.of_window.get(window, self.run.node_of[kernel])
         return self.tables.get((own.kernel, own.users), node) if own is not None else node
 
     def _value_of(self, window: int) -> int:
@@ -86,9 +86,8 @@ class MoveTos:
             self.nodes.inputs[saved].append(copied)
 
     def _saved(self, window: int) -> int:
-        run = self.asked.run
-        batch = run.batch_of(run.node_of[int(self.asked.windows.face[window])])
-        return NO_NODE if batch is None else run.saved_of.get(batch, NO_NODE)
+        batch = self.run.batch_of(self.run.node_of[int(self.asked.windows.face[window])])
+        return NO_NODE if batch is None else self.run.saved_of.get(batch, NO_NODE)
 
     def is_read(self, window: int) -> bool:
         """The forward pass reads what is copied, too."""
@@ -111,25 +110,25 @@ class MoveTos:
     def shown_item(self, node: int, item: int) -> int:
         """What takes an output out of several."""
         taken = (user for user in self._users(node) if self.nodes.primitive[user] == ITEM)
-        found = next((user for user in taken if self.nodes.item[user] == item), None)
-        return self.nodes.add(ITEM, (node, NO_NODE), item=item) if found is None else found
+        shown = next((user for user in taken if self.nodes.item[user] == item), None)
+        return self.nodes.add(ITEM, (node, NO_NODE), item=item) if shown is None else shown
 
     def _value(self, node: int, kernel: int, row: int) -> int:
         """What shows a block of a kernel: itself, or what takes it out of several."""
         if not any(self.nodes.primitive[user] == ITEM for user in self._users(node)):
             return node
-        made = self.asked.prepared.baseline.made.get(kernel, [])
+        made = self.baseline.made.get(kernel, [])
         return self.shown_item(node, made.index(row) if row in made else 0)
 
     def _users(self, node: int) -> list[int]:
         if node < self.nodes.count:
-            return self.asked.run.users[node]
+            return self.run.users[node]
         if node in self.views.readers:
             return self.views.readers[node]
         return [user for user, given in enumerate(self.nodes.inputs) if node in given]
 
     def _forward_readers(self, value: int) -> list[int]:
-        run, is_parted = self.asked.run, self.views.has_parts(value)
+        run, is_parted = self.run, self.views.has_parts(value)
         return [
             self.sums.get(user, user)
             for user in self._users(value)
@@ -145,7 +144,7 @@ class MoveTos:
         readers = self._of_gathers(value) or self._forward_readers(value)
         if len(readers) > 1 and not self._is_merged(value, readers):
             readers = self._given_with(self._first(value, readers), readers)
-        readers = [one for one in readers if not self._is_in_cell(one)] or readers
+        readers = [reader for reader in readers if not self._is_in_cell(reader)] or readers
         if len(readers) == 1:
             self._part_view(readers[0], value)
         if readers:
@@ -156,8 +155,7 @@ class MoveTos:
     def _of_gathers(self, value: int) -> list[int]:
         """What some Linears have for themselves of what others gather in a recomputed cell: that waits, whichever of
         several copies is asked first."""
-        nodes = self.nodes
-        return [one for one in self._gathers if nodes.maker(nodes.inputs[one][0]) == value]
+        return [gather for gather in self._gathers if self.nodes.maker(self.nodes.inputs[gather][0]) == value]
 
     @cached_property
     def _gathers(self) -> list[int]:
@@ -167,7 +165,7 @@ class MoveTos:
     def _part_view(self, view: int, value: int) -> None:
         """Of equal views of several cells, that MindSpore has made one, the last one waits for the copy alone, and the
         others are one for themselves; not in a recomputed cell, which is given one value."""
-        nodes, run, baseline = self.nodes, self.asked.run, self.asked.prepared.baseline
+        nodes, run, baseline = self.nodes, self.run, self.baseline
         kernel = self._kernel(view)
         if nodes.primitive[view] not in VIEWS or nodes.primitive[value] in VIEWS:
             return
@@ -178,96 +176,95 @@ class MoveTos:
         last = max(readers, key=self._turn, default=NO_NODE)
         others = [user for user in readers if cell[user] != cell[last]]
         if others:
-            other = nodes.add(nodes.primitive[view], nodes.inputs[view], nodes.name[view])
+            own_view = nodes.add(nodes.primitive[view], nodes.inputs[view], nodes.name[view])
             for reader in others:
-                self._redirect(reader, view, other)
+                self._redirect(reader, view, own_view)
 
     def _is_merged(self, value: int, readers: Sequence[int]) -> bool:
         """Of several that were equal; each had a copy. A view that one cell alone reads was none."""
-        kernel_of, kernels = self.asked.run.kernel_of, self.asked.prepared.baseline.kernels
+        kernel_of, kernels = self.run.kernel_of, self.baseline.kernels
         if value >= self.nodes.count and value not in self.views.parted:
             return True
         kernel = self._kernel(self.views.parted.get(value, value))
         if kernel in self.asked.shared or self.nodes.primitive[value] in _TABLES:
             return True
-        if kernel < 0 or self.nodes.primitive[value] not in VIEWS:
+        if kernel == NO_KERNEL or self.nodes.primitive[value] not in VIEWS:
             return False
-        return len({kernels.cell[kernel_of[one]] if one in kernel_of else "" for one in readers}) > 1
+        return len({kernels.cell[kernel_of[reader]] if reader in kernel_of else "" for reader in readers}) > 1
 
     def _first(self, value: int, readers: list[int]) -> int:
-        others = [one for one in readers if not self._is_asked_for(one)]
+        others = [reader for reader in readers if not self._is_asked_for(reader)]
         if others and others != readers:  # measured: what a router gathers
-            near = [one for one in others if self._cell(one) == self._cell(value)]
+            near = [reader for reader in others if self._cell(reader) == self._cell(value)]
             return max(near or others, key=self._turn)
         for kind in _OF_ROUTERS:
-            found = next((one for one in readers if self.nodes.primitive[one] == kind), None)
-            if found is not None:
-                return found
-        norms = [one for one in readers if self.nodes.primitive[one] == _NORM]
+            of_router = next((reader for reader in readers if self.nodes.primitive[reader] == kind), None)
+            if of_router is not None:
+                return of_router
+        norms = [reader for reader in readers if self.nodes.primitive[reader] == _NORM]
         if norms and not self.asked.is_pipelined:
             return norms[0]
-        known = self.asked.run.met_first(self.views.parted.get(value, value), readers)
-        return max(readers, key=self._turn) if known == NO_NODE else known
+        met = self.run.met_first(self.views.parted.get(value, value), readers)
+        return max(readers, key=self._turn) if met == NO_NODE else met
 
     def _given_with(self, reader: int, readers: Sequence[int]) -> list[int]:
         """What reads a value as one: MindSpore hands it to the call of a recomputed cell, which is one reader."""
         call = self._call(reader)
-        return [reader] if call is None else [one for one in readers if self._call(one) == call]
+        return [reader] if call is None else [user for user in readers if self._call(user) == call]
 
     def _call(self, node: int) -> tuple[str, int] | None:
         """The layer and the recomputed cell in which a node stands."""
         kernel = self._kernel(node)
-        cell = self.asked.around(kernel) if kernel >= 0 else NO_CELL
-        return None if cell == NO_CELL else (self.asked.prepared.baseline.layer_of(kernel), cell)
+        cell = self.asked.around(kernel) if kernel != NO_KERNEL else NO_CELL
+        return None if cell == NO_CELL else (self.baseline.layer_of(kernel), cell)
 
     def _kernel(self, node: int) -> int:
-        return self.asked.run.kernel_of.get(node, -1)
+        return self.run.kernel_of.get(node, NO_KERNEL)
 
     def _is_in_cell(self, node: int) -> bool:
         """A recomputed one, which has what it is given for itself."""
         kernel = self._kernel(node)
-        return kernel >= 0 and self.asked.is_inside(kernel)
+        return kernel != NO_KERNEL and self.asked.is_inside(kernel)
 
     def _cell(self, node: int) -> str:
         kernel = self._kernel(node)
-        return self.asked.prepared.baseline.kernels.cell[kernel] if kernel >= 0 else ""
+        return self.baseline.kernels.cell[kernel] if kernel != NO_KERNEL else ""
 
     def _is_asked_for(self, node: int) -> bool:
         """To run again by itself: MindSpore meets it later."""
         kernel = self._kernel(node)
-        return kernel >= 0 and kernel not in self.asked.shared and self.asked.is_asked_for(kernel)
+        return kernel != NO_KERNEL and kernel not in self.asked.shared and self.asked.is_asked_for(kernel)
 
     def _turn(self, node: int) -> int:
         """When a node is launched in the baseline, or the first that reads it. Ways through the graph are many, nodes
         are few: each of the baseline is asked once."""
-        kernel = self.asked.run.kernel_of.get(self._norms.get(node, node))
+        kernel = self.run.kernel_of.get(self._norms.get(node, node))
         if kernel is not None:
             return kernel
         if node not in self._turns:
-            users = [user for user in self.asked.run.users[node] if user not in self.asked.run.saved]
+            users = [user for user in self.run.users[node] if user not in self.run.saved]
             self._turns[node] = min((self._turn(user) for user in users), default=-1)
         return self._turns[node]
 
-    def _redirect(self, reader: int, value: int, other: int) -> None:
-        self.nodes.inputs[reader] = [other if given == value else given for given in self.nodes.inputs[reader]]
+    def _redirect(self, reader: int, value: int, instead: int) -> None:
+        self.nodes.inputs[reader] = [instead if given == value else given for given in self.nodes.inputs[reader]]
 
     def _is_cell(self, norm: int) -> bool:
         """A recomputed cell of its own, which is called."""
-        kernel = self.asked.run.kernel_of[norm]
+        kernel = self.run.kernel_of[norm]
         cell = int(self.asked.root[kernel])
-        is_root = cell != NO_CELL and self.asked.prepared.baseline.kernels.cell[kernel]
-        return bool(is_root) and self.asked.plan.marks.actions.cells[cell] == is_root
+        is_root = cell != NO_CELL and self.baseline.kernels.cell[kernel]
+        return bool(is_root) and self.marks.actions.cells[cell] == is_root
 
     def _part_sum(self, node: int, value: int, copied: int) -> None:
         readers = self._forward_readers(value)
         if readers and (self.asked.is_pipelined or self._is_cell(node)):
             self._redirect(max(readers, key=self._turn), value, self.nodes.tied(value, copied))
             return
-        nodes = self.nodes
-        added = nodes.add(ADD, nodes.inputs[node][:2], nodes.name[node])
+        added = self.nodes.add(ADD, self.nodes.inputs[node][:2], self.nodes.name[node])
         self.sums[node], self._norms[added], self.shows[added] = added, node, value
-        nodes.primitive[node] = _NORM
-        nodes.inputs[copied] = [added]
-        nodes.inputs[node] = [nodes.add(DEPEND, (added, copied)), *nodes.inputs[node][2:]]
+        self.nodes.primitive[node] = _NORM
+        self.nodes.inputs[copied] = [added]
+        self.nodes.inputs[node] = [self.nodes.add(DEPEND, (added, copied)), *self.nodes.inputs[node][2:]]
         for reader in self._users(value):
             self._redirect(self.sums.get(reader, reader), value, added)

@@ -20,7 +20,7 @@ class Nodes:
         self.fused = list(graph.fused)
         self.cluster = list(graph.cluster or [NO_NODE] * len(graph))  # see `LaunchGraph`
         self.given = list(graph.given or [()] * len(graph))
-        self._end = graph.end
+        self.end = graph.end
         self.count = len(graph)  # of the baseline
 
     def __len__(self) -> int:
@@ -30,10 +30,6 @@ class Nodes:
     def is_fused(self) -> bool:
         """Whether some are operators of fused kernels."""
         return any(cluster != NO_NODE for cluster in self.cluster)
-
-    @property
-    def end(self) -> int:
-        return self._end
 
     def add(
         self, primitive: str, inputs: Sequence[int], name: str = "", item: int = NO_NODE, fused: str | None = None
@@ -78,9 +74,9 @@ class Nodes:
         load = self.inputs[node][0] if is_copy else NO_NODE
         return load if load != NO_NODE and self.primitive[load] == LOAD else NO_NODE
 
-    def read_instead(self, user: int, known: Mapping[int, int]) -> None:
-        """``known``: by node what the user reads instead of it."""
-        self.inputs[user] = [known.get(given, given) for given in self.inputs[user]]
+    def read_instead(self, user: int, instead: Mapping[int, int]) -> None:
+        """``instead``: by node what the user reads instead of it."""
+        self.inputs[user] = [instead.get(given, given) for given in self.inputs[user]]
 
     def waits_for_state(self, value: int) -> bool:
         """Who sees the value reads parameters in the state behind it."""
@@ -105,5 +101,5 @@ class Nodes:
             fused=tuple(self.fused),
             cluster=tuple(self.cluster),
             given=tuple(self.given),
-            end=self._end,
+            end=self.end,
         )

@@ -35,7 +35,7 @@ _SHOW = frozenset({CAST, *COMMUNICATION, *VIEWS})  # what they read
 
 def read_twice(asked: Asked, nodes: Nodes) -> list[tuple[int, int]]:
     """Casts of copies of the weight, as nodes: one that stays, and one that is like it."""
-    run, kernels = asked.run, asked.prepared.baseline.kernels
+    run, kernels = asked.run, asked.baseline.kernels
     called = len(_called(asked))
     if not called:
         return []
@@ -46,13 +46,13 @@ def read_twice(asked: Asked, nodes: Nodes) -> list[tuple[int, int]]:
         if nodes.copied(nodes.inputs[node][0]) != NO_NODE:
             _, _, cell = kernels.name[kernel].rpartition("/")[0].rpartition("/")
             casts[cell].append(node)
-    found = [pair for alike in casts.values() for pair in zip(alike[::2], alike[1::2], strict=False)]
-    return found if len(found) == called else []
+    pairs = [pair for alike in casts.values() for pair in zip(alike[::2], alike[1::2], strict=False)]
+    return pairs if len(pairs) == called else []
 
 
 def turn_gradients(asked: Asked, nodes: Nodes) -> None:
     """Of the factors that are one product those of the network come first, where the weight is read once."""
-    called = {int(asked.prepared.baseline.kernels.layer[kernel]) for kernel in _called(asked)}
+    called = {int(asked.baseline.kernels.layer[kernel]) for kernel in _called(asked)}
     for layers, joined in _products(asked.run) if called else ():
         own = [place for place, layer in enumerate(layers) if layer < 0]
         extra = [place for place, layer in enumerate(layers) if layer >= 0]
@@ -64,7 +64,7 @@ def turn_gradients(asked: Asked, nodes: Nodes) -> None:
 
 def _called(asked: Asked) -> list[int]:
     """The norms in front of the output layer that layers call again."""
-    kernels = asked.prepared.baseline.kernels
+    kernels = asked.baseline.kernels
     return [
         kernel
         for kernel in asked.again

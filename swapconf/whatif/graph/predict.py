@@ -53,34 +53,34 @@ class GraphedBaseline:
         """By block of the graph until when the baseline holds it, although nothing there reads the block: a launch, or
         the one in front of a Send, for which the main stream waits, or of what waits for the stream of the block."""
         assert self.run is not None
-        found, graph = lives(unchanged(self.run)), self.run.graph
+        lived, graph = lives(unchanged(self.run)), self.run.graph
         _, last = slots(self.prepared)
         kept: dict[Made, Hold] = {}
-        for made, end in zip(found.made, found.end.tolist(), strict=True):
+        for made, end in zip(lived.made, lived.end.tolist(), strict=True):
             kernel = int(last[made.row])
             node = self.run.node_of[kernel] if kernel < self.run.count else NO_NODE
-            turn = found.turn.get(node, -1)
+            turn = lived.turn.get(node, -1)
             if turn > end:
-                ahead = found.order[turn + 1] if turn + 1 < len(found.order) else NO_NODE
+                ahead = lived.order[turn + 1] if turn + 1 < len(lived.order) else NO_NODE
                 is_sent = ahead != NO_NODE and graph.primitive[ahead] == SEND
                 kept[made] = Hold(ahead, 1) if is_sent or self._awaits(ahead, made.node) else Hold(node, 0)
         return kept
 
-    def _awaits(self, node: int, other: int) -> bool:
+    def _awaits(self, node: int, maker: int) -> bool:
         """Whether a launch of the main stream waits for the stream of another one."""
         assert self.run is not None
         stream, kernel_of = self.run.baseline.kernels.stream, self.run.kernel_of
-        if node not in kernel_of or stream[kernel_of[node]] or not stream[kernel_of[other]]:
+        if node not in kernel_of or stream[kernel_of[node]] or not stream[kernel_of[maker]]:
             return False
         read = (self.run.source(given)[0] for given in self.run.graph.inputs[node] if given != NO_NODE)
-        return any(stream[kernel_of[one]] == stream[kernel_of[other]] for one in read if one in kernel_of)
+        return any(stream[kernel_of[source]] == stream[kernel_of[maker]] for source in read if source in kernel_of)
 
     def predict(self, strategy: Strategy) -> Prediction:
         return self.prediction(strategy, schedule(self.prepared, strategy))
 
-    def safe_peak_bytes(self, strategy: Strategy, found: Prediction) -> int:
-        """A peak that the true run does not exceed. ``found``: what is predicted for the strategy."""
-        return safe_peak_bytes(self.prepared, strategy, found.used_peak_bytes)
+    def safe_peak_bytes(self, strategy: Strategy, predicted: Prediction) -> int:
+        """A peak that the true run does not exceed. ``predicted``: what is predicted for the strategy."""
+        return safe_peak_bytes(self.prepared, strategy, predicted.used_peak_bytes)
 
     def prediction(self, strategy: Strategy, plan: LaunchPlan) -> Prediction:
         """``plan``: of the strategy. Where the graph does not tell, as `predict.prediction`."""
@@ -130,8 +130,8 @@ class _Predicted:
         """When a kernel of the baseline is launched."""
         run, steps = self.graph.run, self.prepared.baseline.steps
         step, place = np.divmod(np.maximum(kernel, 0), run.count)
-        found = np.where(step < steps, step * self._length + self._turns[place], steps * self._length)
-        return np.where(kernel < 0, 0, self._launch(found))
+        turn = np.where(step < steps, step * self._length + self._turns[place], steps * self._length)
+        return np.where(kernel < 0, 0, self._launch(turn))
 
     @cached_property
     def _turns(self) -> Ints:
@@ -146,17 +146,17 @@ class _Predicted:
     @cached_property
     def _category(self) -> Ints:
         """[blocks of the step] what a strategy adds, as index into CATEGORIES; -1 for blocks of the baseline."""
-        graph, found = self.graph, np.full(len(self.lived.made), -1, dtype=np.int64)
+        graph, categories = self.graph, np.full(len(self.lived.made), -1, dtype=np.int64)
         for index, made in enumerate(self.lived.made):
             if made.node in graph.back:
-                found[index] = CATEGORIES.index(Category.SWAP)
+                categories[index] = CATEGORIES.index(Category.SWAP)
             elif made.node < graph.nodes.count:
                 continue
             elif made.node in graph.again:
-                found[index] = CATEGORIES.index(Category.RECOMPUTED)
+                categories[index] = CATEGORIES.index(Category.RECOMPUTED)
             elif made.node in graph.weights or made.node in graph.copies:
-                found[index] = CATEGORIES.index(Category.ACTIVATION)
-        return found
+                categories[index] = CATEGORIES.index(Category.ACTIVATION)
+        return categories
 
     @cached_property
     def _sums(self) -> dict[int, str]:
@@ -169,26 +169,26 @@ class _Predicted:
             makers = baseline.added(kernel)
             scope = scope_of_layer(baseline.kernels.name[max(makers)]) if makers else ""
             scopes |= {row: f"{scope}/{ADD}" for row in baseline.made[kernel][SUM : SUM + 1] if scope}
-        nodes, found = self.graph.nodes, dict[int, str]()
+        nodes, name_of = self.graph.nodes, dict[int, str]()
         for index, made in enumerate(self.lived.made):
             if made.node >= nodes.count and nodes.primitive[made.node] == GATHER:
-                found[index] = nodes.name[made.node]
+                name_of[index] = nodes.name[made.node]
             elif made.row in scopes:
-                found[index] = scopes[made.row]
-        return found
+                name_of[index] = scopes[made.row]
+        return name_of
 
     def _in_step(self, rows: Ints, step: int) -> Ints:
         """The rows of the same blocks in another step."""
         if not step:
             return rows
         made, maker, count = self.prepared.baseline.made, self.prepared.baseline.maker, self.graph.run.count
-        found = []
+        later_rows = []
         for row in rows.tolist():
             kernel = int(maker[row])
             later = made.get(kernel + step * count, []) if kernel >= 0 else []
             place = made[kernel].index(row) if kernel >= 0 else 0
-            found.append(later[place] if place < len(later) else row)
-        return np.array(found, dtype=np.int64)
+            later_rows.append(later[place] if place < len(later) else row)
+        return np.array(later_rows, dtype=np.int64)
 
     def _device(self) -> Lifetimes:
         blocks, steps = self.prepared.baseline.blocks, self.prepared.baseline.steps
@@ -208,8 +208,8 @@ class _Predicted:
             category.append(self._category)
             size.append(self.lived.size_bytes)
         merged = np.array(self.lived.merged, dtype=np.int64)
-        known = [rows[~is_new] for rows in origin] + [self._in_step(merged, step) for step in range(steps)]
-        rest = self._rest(np.concatenate(known))
+        made_rows = [rows[~is_new] for rows in origin] + [self._in_step(merged, step) for step in range(steps)]
+        rest = self._rest(np.concatenate(made_rows))
         start.append(self._at(born[rest]) + np.arange(len(rest)) % _FREED)
         end.append(np.where(blocks.end[rest] == NEVER, NEVER, self._at(last[rest]) + _FREED))
         origin.append(rest)
@@ -219,32 +219,32 @@ class _Predicted:
         named = np.concatenate([*[own] * steps, np.full(len(rest), NO_NODE)])
         return _lifetimes(blocks, columns, named, tuple(self._sums.values()))
 
-    def _rest(self, known: Ints) -> Ints:
+    def _rest(self, made_rows: Ints) -> Ints:
         """Blocks of the baseline that no launch of the step makes: not those of kernels that are not launched."""
         baseline, graph = self.prepared.baseline, self.graph
         launched = np.array([node in self.lived.turn for node in graph.run.node_of], dtype=np.bool_)
         gone = (baseline.maker >= 0) & ~launched[baseline.maker % graph.run.count]
-        gone[known] = True
+        gone[made_rows] = True
         return np.concatenate([np.flatnonzero(~gone), np.array(graph.constants, dtype=np.int64)])
 
     def _moves(self) -> Moves:
         """Row by row the copies of each step."""
         baseline, steps, turn = self.prepared.baseline, self.prepared.baseline.steps, self.lived.turn
-        out = {one: node for node, one in self.graph.out.items() if node in turn}
+        out = {copy: node for node, copy in self.graph.out.items() if node in turn}
         backs: dict[int, list[int]] = {}
-        for node, one in self.graph.back.items():
+        for node, copy in self.graph.back.items():
             if node in turn:
-                backs.setdefault(one, []).append(node)
+                backs.setdefault(copy, []).append(node)
         window = np.array(sorted(out), dtype=np.int64)
         ends = {made.node: int(end) for made, end in zip(self.lived.made, self.lived.end, strict=True)}
-        copied = np.array([turn[out[one]] for one in window.tolist()], dtype=np.int64)
-        freed = np.array([self.lived.released[out[one]] for one in window.tolist()], dtype=np.int64)
-        turns = [sorted(turn[node] for node in backs.get(one, ())) or [-1] for one in window.tolist()]
-        last = [max((ends.get(node, 0) for node in backs.get(one, ())), default=-1) for one in window.tolist()]
-        unread = np.array([given == [-1] for given in turns], dtype=np.bool_)
+        copied = np.array([turn[out[copy]] for copy in window.tolist()], dtype=np.int64)
+        freed = np.array([self.lived.released[out[copy]] for copy in window.tolist()], dtype=np.int64)
+        turns = [sorted(turn[node] for node in backs.get(copy, ())) or [-1] for copy in window.tolist()]
+        last = [max((ends.get(node, 0) for node in backs.get(copy, ())), default=-1) for copy in window.tolist()]
+        unread = np.array([copy not in backs for copy in window.tolist()], dtype=np.bool_)
         returned, kept, until = (
-            np.where(unread, copied, np.array(found, dtype=np.int64))
-            for found in ([given[0] for given in turns], [given[-1] for given in turns], last)
+            np.where(unread, copied, np.array(places, dtype=np.int64))
+            for places in ([given[0] for given in turns], [given[-1] for given in turns], last)
         )
 
         def of_steps(turns: Ints, behind: int = 0) -> Ints:
@@ -272,13 +272,13 @@ class _Predicted:
         """The last launch for which the device memory of what is copied is held."""
         ends = {(made.node, made.row): int(end) for made, end in zip(self.lived.made, self.lived.end, strict=True)}
         nodes, row = self.graph.nodes, self.windows.row
-        found = []
-        for one in window.tolist():
-            value = nodes.inputs[out[one]][0]
+        last_launches = []
+        for copy in window.tolist():
+            value = nodes.inputs[out[copy]][0]
             while not nodes.is_kernel(value):
                 value = nodes.inputs[value][0]
-            found.append(ends.get((value, int(row[one])), -1))
-        return np.array(found, dtype=np.int64)
+            last_launches.append(ends.get((value, int(row[copy])), -1))
+        return np.array(last_launches, dtype=np.int64)
 
 
 def _lifetimes(blocks: Lifetimes, columns: Sequence[Ints], named: Ints, names: tuple[str, ...]) -> Lifetimes:

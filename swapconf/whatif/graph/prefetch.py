@@ -58,11 +58,11 @@ def launched_with_copies(nodes: Nodes, prefetch: Ints, back: Mapping[int, int]) 
     if not nodes.is_fused:
         stops = prefetched(nodes, prefetch, back)
         return Launches(order=_launched(nodes, back), stops=stops)
-    found = contracted(nodes.frozen())
-    launches = Nodes(found.graph)
-    copies = {found.node_of[node]: window for node, window in back.items()}
+    contraction = contracted(nodes.frozen())
+    launches = Nodes(contraction.graph)
+    copies = {contraction.node_of[node]: window for node, window in back.items()}
     stops = prefetched(launches, prefetch, copies)
-    return Launches(order=found.opened(_launched(launches, copies)), stops=stops)
+    return Launches(order=contraction.opened(_launched(launches, copies)), stops=stops)
 
 
 def _launched(tied: Nodes, back: Mapping[int, int]) -> list[int]:
@@ -144,7 +144,7 @@ class _Ordered:
         return _Tie(copy, *near) if len(near) > 1 else None
 
     def _first_reader(self, copy: int) -> int | None:
-        found: int | None = None
+        first: int | None = None
         stack, seen = list(self.readers.get(copy, ())), set[tuple[int, int]]()
         while stack:
             user, turn = stack.pop()
@@ -152,10 +152,10 @@ class _Ordered:
                 continue
             seen.add((user, turn))
             if user in self.place:
-                found = self.place[user] if found is None else min(found, self.place[user])
+                first = self.place[user] if first is None else min(first, self.place[user])
             elif self.graph.primitive[user] != DEPEND or turn == 0:
                 stack += self.readers.get(user, ())
-        return found
+        return first
 
     def _least(self, copy: int) -> int:
         """Where the last kernel stands that what it copies waits for."""

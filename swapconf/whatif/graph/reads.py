@@ -15,49 +15,47 @@ import numpy as np
 from swapconf.trace.launch_graph import ITEM, LOAD, NO_NODE, STATE, TUPLE
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.graph.again import RecomputedNodes
-from swapconf.whatif.graph.asked import NO_CELL, Asked, Part
+from swapconf.whatif.graph.asked import NO_CELL, Part
+from swapconf.whatif.graph.change import GraphChange
 from swapconf.whatif.graph.gradients import arrived, given_to
-from swapconf.whatif.graph.nodes import Nodes
 from swapconf.whatif.graph.view_parts import ViewParts
 from swapconf.whatif.parted import others
 from swapconf.whatif.site_actions import asked_alone
 
 
 @dataclass
-class ForNothing:
+class ForNothing(GraphChange):
     """Primitives asked for by themselves that nothing needs to run again: for what their gradients wait. MindSpore
     2.9.0 ties what such a primitive is given first to the gradient that arrives at it, before it finds out that nothing
     reads what would be made again (frontend/optimizer/irpass/recompute.cc; measured: the product of a router, whose
     gradient turns what it is given)."""
 
-    asked: Asked
-    nodes: Nodes
     _gates: dict[int, int] = field(default_factory=dict)
 
     @cached_property
     def kernels(self) -> frozenset[int]:
         """Those that the model marks itself are none."""
-        marks, baseline = self.asked.plan.marks, self.asked.prepared.baseline
+        marks, baseline = self.marks, self.baseline
         alone = asked_alone(marks.sites, marks.actions) & ~marks.actions.by_model[marks.sites.of_node]
         alone &= ~baseline.views & ~baseline.kernels.backward
-        return frozenset(np.flatnonzero(alone[: self.asked.run.count]).tolist()) - frozenset(self.asked.again)
+        return frozenset(np.flatnonzero(alone[: self.run.count]).tolist()) - frozenset(self.asked.again)
 
     @cached_property
     def _gradients(self) -> Mapping[int, Collection[int]]:
         """By kernel the nodes of its gradient, ascending."""
-        found = defaultdict[int, list[int]](list)
-        for gradient, kernel in self.asked.run.forward_of.items():
+        nodes_of = defaultdict[int, list[int]](list)
+        for gradient, kernel in self.run.forward_of.items():
             if kernel in self.kernels:
-                found[kernel].append(self.asked.run.node_of[gradient])
-        return {kernel: dict.fromkeys(sorted(nodes)) for kernel, nodes in found.items()}
+                nodes_of[kernel].append(self.run.node_of[gradient])
+        return {kernel: dict.fromkeys(sorted(nodes)) for kernel, nodes in nodes_of.items()}
 
     def gate(self, kernel: int) -> int:
         """The gradients that arrive at that of a node; NO_NODE for none."""
         if kernel not in self._gates:
-            run, mine = self.asked.run, self._gradients[kernel]
-            given = dict.fromkeys(one for node in mine for one in given_to(run, node))
-            found = [arrived(run, one, "") for one in given if run.source(one)[0] not in mine]
-            self._gates[kernel] = self.nodes.add(TUPLE, found) if found else NO_NODE
+            run, own = self.run, self._gradients[kernel]
+            given = dict.fromkeys(value for node in own for value in given_to(run, node))
+            arriving = [arrived(run, value, "") for value in given if run.source(value)[0] not in own]
+            self._gates[kernel] = self.nodes.add(TUPLE, arriving) if arriving else NO_NODE
         return self._gates[kernel]
 
 
@@ -72,7 +70,7 @@ class BackwardReads:
     @cached_property
     def twins(self) -> dict[int, int]:
         """By kernel that the model itself computes again, and that the strategy does, the kernel that it repeats."""
-        twin = self.again.asked.prepared.baseline.twin
+        twin = self.again.baseline.twin
         return {int(twin[kernel]): kernel for kernel in self.again.asked.again if twin[kernel] >= 0}
 
     @cached_property
@@ -83,14 +81,14 @@ class BackwardReads:
     def _views_in_cells(self) -> dict[int, int]:
         """By view that the model itself makes again, of what a recomputed cell is given, the view that it repeats: it
         waits as what runs again in that cell does."""
-        run, asked, twin = self.again.asked.run, self.again.asked, self.again.asked.prepared.baseline.twin
-        found = (kernel for kernel in range(run.count) if twin[kernel] >= 0 and kernel not in asked.again)
+        run, asked, twin = self.again.run, self.again.asked, self.again.baseline.twin
+        kernels = (kernel for kernel in range(run.count) if twin[kernel] >= 0 and kernel not in asked.again)
         return {
             int(twin[kernel]): kernel
-            for kernel in found
+            for kernel in kernels
             if run.graph.primitive[run.node_of[kernel]] in VIEWS
             and asked.root[kernel] != NO_CELL
-            and not asked.plan.marks.staying[kernel]
+            and not asked.marks.staying[kernel]
             and int(twin[kernel]) not in asked.restored
             and run.is_inlined
         }
@@ -98,7 +96,7 @@ class BackwardReads:
     @cached_property
     def _left_out(self) -> frozenset[tuple[int, int]]:
         """(gradient, view): the cell of the gradient has one of its own, which does not run again."""
-        baseline, marks = self.again.asked.prepared.baseline, self.again.asked.plan.marks
+        baseline, marks = self.again.baseline, self.again.marks
         of_read, reads = marks.sites.of_read, baseline.reads
         left = (of_read >= 0) & marks.actions.excluded[of_read] & baseline.views[reads.face] & (reads.face >= 0)
         left |= others(baseline, marks.sites) & ~marks.actions.again[of_read] & (marks.sites.of_node[reads.face] >= 0)
@@ -106,7 +104,7 @@ class BackwardReads:
 
     def seen(self, given: int, kernel: int) -> int:
         """``given``: what a kernel reads in the baseline."""
-        asked, run, nodes = self.again.asked, self.again.asked.run, self.again.nodes
+        asked, run, nodes = self.again.asked, self.again.run, self.again.nodes
         barrier, value, gates = run.through_barrier(given)
         source = run.source(value)[0] if value != NO_NODE else NO_NODE
         if source in self.dropped:
@@ -120,13 +118,13 @@ class BackwardReads:
         if made in asked.restored:
             return self._given_to_primitive(self._restored(made, source), run.node_of[asked.restored[made]], kernel)
         if made in self.twins and nodes.primitive[source] not in VIEWS:
-            one = self.twins[made]
-            return self.again.copied(run.node_of[one], self._barrier_in_front(source), asked.part(one))
+            original = self.twins[made]
+            return self.again.copied(run.node_of[original], self._barrier_in_front(source), asked.part(original))
         return given if run.is_backward(source) else self._of_forward(given, kernel, made)
 
     def _of_forward(self, given: int, kernel: int, made: int) -> int:
         """``made``: the kernel of the forward pass that makes what is given."""
-        asked, run, nodes = self.again.asked, self.again.asked.run, self.again.nodes
+        asked, run, nodes = self.again.asked, self.again.run, self.again.nodes
         barrier, value, gates = run.through_barrier(given)
         source, item = run.source(value)
         forward, part = run.forward_of.get(kernel, kernel), asked.part(kernel)
@@ -162,12 +160,12 @@ class BackwardReads:
         """The gradient of a primitive that was asked for by itself reads what that is given first as what runs again
         does, behind its gate, also where nothing reads what would be made again; it waits for the gradient that arrives
         then. ``source``: the node that makes what is ``seen``."""
-        asked, run = self.again.asked, self.again.asked.run
+        asked, run = self.again.asked, self.again.run
         forward, part = run.forward_of.get(kernel, NO_NODE), asked.part(kernel)
         is_again = forward in asked.again
         if not run.is_inlined or part.cell != NO_CELL or not (is_again or forward in self._for_nothing.kernels):
             return seen
-        first = next((one for one in run.graph.inputs[run.node_of[forward]] if one != NO_NODE), NO_NODE)
+        first = next((value for value in run.graph.inputs[run.node_of[forward]] if value != NO_NODE), NO_NODE)
         if forward in asked.shared or first == NO_NODE or run.source(first)[0] != source:
             return seen
         gate = self.again.gates.of(forward, part) if is_again else self._for_nothing.gate(forward)
@@ -175,7 +173,7 @@ class BackwardReads:
 
     def _given_to_cell(self, view: int, barrier: int, value: int) -> int:
         """What a view that the model makes again shows of what a recomputed cell is given."""
-        original, (source, item) = self._views_in_cells[view], self.again.asked.run.source(value)
+        original, (source, item) = self._views_in_cells[view], self.again.run.source(value)
         part, window = self.again.asked.part(original), self.again.asked.use(view, False, source, item).window
         seen = (
             self.again.moves.returned(window, barrier)
@@ -188,39 +186,41 @@ class BackwardReads:
         """Without lazy inline a gradient in a layer that is recomputed as a whole reads one of several outputs as the
         forward pass takes it out, where it would take it out for itself otherwise."""
         nodes = self.again.nodes
-        if self.again.asked.run.is_inlined or nodes.primitive[given] != ITEM or not self.again.asked.is_whole(part):
+        if self.again.run.is_inlined or nodes.primitive[given] != ITEM or not self.again.asked.is_whole(part):
             return given
-        users, item = self.again.asked.run.users[nodes.inputs[given][0]], nodes.item[given]
+        users, item = self.again.run.users[nodes.inputs[given][0]], nodes.item[given]
         return min(user for user in users if nodes.primitive[user] == ITEM and nodes.item[user] == item)
 
     def _parameter(self, given: int, value: int, kernel: int, barrier: int) -> int:
         """What a gradient reads of a parameter in a recomputed cell waits as what runs again there does, and so do,
         without lazy inline, the states behind it."""
-        forward = self.again.asked.run.forward_of.get(kernel, kernel)
+        forward = self.again.run.forward_of.get(kernel, kernel)
         part = self.again.asked.part(forward)
         if value == NO_NODE or self.again.nodes.primitive[value] != LOAD or part.cell == NO_CELL:
-            return given if self.again.asked.run.is_inlined else value
-        gated, node = self.again.loaded(value, forward, barrier, part), self.again.asked.run.node_of[kernel]
-        if self.again.asked.run.is_inlined:
+            return given if self.again.run.is_inlined else value
+        gated, node = self.again.loaded(value, forward, barrier, part), self.again.run.node_of[kernel]
+        if self.again.run.is_inlined:
             return gated
-        for user in self.again.asked.run.users[node]:
+        for user in self.again.run.users[node]:
             if self.again.nodes.primitive[user] == STATE and gated != value:
-                self.again.nodes.inputs[user] = [gated if one == node else one for one in self.again.nodes.inputs[user]]
+                self.again.nodes.inputs[user] = [
+                    gated if given == node else given for given in self.again.nodes.inputs[user]
+                ]
         return gated
 
     def _restored(self, twin: int, node: int) -> int:
         """What the forward pass made, in place of what the model would make again."""
         barrier = self._barrier_in_front(node)
-        node = self.views.of_twin.get(twin, self.again.asked.run.node_of[self.again.asked.restored[twin]])
+        node = self.views.of_twin.get(twin, self.again.run.node_of[self.again.asked.restored[twin]])
         return self.again.ties.behind_barrier(node, barrier)
 
     def _barrier_in_front(self, node: int) -> int:
-        barriers = (self.again.asked.run.through_barrier(given)[0] for given in self.again.asked.run.graph.inputs[node])
-        return next((found for found in barriers if found != NO_NODE), NO_NODE)
+        barriers = (self.again.run.through_barrier(given)[0] for given in self.again.run.graph.inputs[node])
+        return next((barrier for barrier in barriers if barrier != NO_NODE), NO_NODE)
 
     def _first_kernel(self, node: int) -> int:
-        return next(user for user in self.again.asked.run.users[node] if user in self.again.asked.run.kernel_of)
+        return next(user for user in self.again.run.users[node] if user in self.again.run.kernel_of)
 
     def _own_table(self, value: int, reader: int, passing: int) -> int:
-        layer = int(self.again.asked.prepared.baseline.kernels.layer[passing]) if passing >= 0 else -1
+        layer = int(self.again.baseline.kernels.layer[passing]) if passing >= 0 else -1
         return self.again.tables.seen(value, reader, layer)

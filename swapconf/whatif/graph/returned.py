@@ -20,10 +20,10 @@ import numpy as np
 
 from swapconf.trace.columns import Ints
 from swapconf.trace.launch_graph import DEPEND, ITEM, LOAD, NO_NODE, STATE, TUPLE
-from swapconf.whatif.graph.asked import ASSIGNS, NO_CELL, Asked
+from swapconf.whatif.graph.asked import ASSIGNS, NO_CELL
 from swapconf.whatif.graph.attached import attached_kernels
-from swapconf.whatif.graph.cell_states import CellStates
-from swapconf.whatif.graph.nodes import Nodes
+from swapconf.whatif.graph.change import GraphChange
+from swapconf.whatif.graph.load_states import LoadStates
 
 
 @dataclass(frozen=True)
@@ -35,14 +35,12 @@ class _Call:
     scope: str
 
 
-@dataclass(frozen=True)
-class Returned:
-    asked: Asked
-    nodes: Nodes
-    cells: CellStates
+@dataclass
+class Returned(GraphChange):
+    states: LoadStates
 
     def tie(self) -> None:
-        if not (self.asked.run.is_inlined and self._writes()):
+        if not (self.run.is_inlined and self._writes()):
             return
         seen = set[int | None]()
         for call in self._calls():
@@ -50,67 +48,67 @@ class Returned:
             if state == NO_NODE:
                 continue
             end = self._ended(call, state)
-            batch = self.asked.run.batch_of_pass.get(int(self._passing[call.kernels[0]]))
+            batch = self.run.batch_of_pass.get(int(self._passing[call.kernels[0]]))
             printed = end if batch in seen else self._root(state)
             seen.add(batch)
             self._return(call, end, printed)
 
     def _writes(self) -> bool:
         """Whether layers do in the forward pass."""
-        kernels, batches = self.asked.prepared.baseline.kernels, self.asked.run.batch_of_pass
-        writing = (one for one in attached_kernels(self.asked.run) if kernels.primitive[one].startswith(ASSIGNS))
-        return any(not kernels.backward[one] and int(kernels.passing[one]) in batches for one in writing)
+        kernels, batches = self.baseline.kernels, self.run.batch_of_pass
+        writing = (kernel for kernel in attached_kernels(self.run) if kernels.primitive[kernel].startswith(ASSIGNS))
+        return any(not kernels.backward[kernel] and int(kernels.passing[kernel]) in batches for kernel in writing)
 
     @property
     def _passing(self) -> Ints:
-        return self.asked.prepared.baseline.kernels.passing
+        return self.baseline.kernels.passing
 
     def _calls(self) -> Iterator[_Call]:
-        run, kernels = self.asked.run, self.asked.prepared.baseline.kernels
-        called, under = self.asked.called[: run.count], self.asked.plan.marks.covered.under[:, : run.count]
+        run, kernels = self.run, self.baseline.kernels
+        called, under = self.asked.called[: run.count], self.marks.covered.under[:, : run.count]
         forward = ~kernels.backward[: run.count]
         of_cells = np.flatnonzero((called != NO_CELL) & forward)
         calls = {(int(self._passing[kernel]), int(called[kernel])) for kernel in of_cells.tolist()}
-        found = [
+        kernels_of = [
             np.flatnonzero(under[cell] & forward & (self._passing[: run.count] == passing)).tolist()
             for passing, cell in calls
         ]
-        for mine in sorted(found, key=lambda one: one[-1]):
-            nodes = [run.node_of[kernel] for kernel in mine]
+        for kernels_of_call in sorted(kernels_of, key=lambda cell_kernels: cell_kernels[-1]):
+            nodes = [run.node_of[kernel] for kernel in kernels_of_call]
             scopes = [run.graph.name[node].rpartition("/")[0] for node in nodes if run.graph.name[node].count("/") > 1]
-            yield _Call(tuple(mine), frozenset(nodes), f"{commonpath(scopes)}/" if scopes else "/")
+            yield _Call(tuple(kernels_of_call), frozenset(nodes), f"{commonpath(scopes)}/" if scopes else "/")
 
     @cached_property
     def _reading(self) -> list[tuple[int, int]]:
         """(first kernel that is read for, Load or state that others are read in), ascending."""
-        return sorted((place, node) for node, (_, place) in self.cells.reading.items())
+        return sorted((place, node) for node, (_, place) in self.states.reading.items())
 
     def _read_in(self, call: _Call) -> list[int]:
         first, last = (bisect_left(self._reading, (kernel,)) for kernel in (call.kernels[0], call.kernels[-1] + 1))
-        mine = set(call.kernels)
-        return [node for place, node in self._reading[first:last] if place in mine]
+        inside = set(call.kernels)
+        return [node for place, node in self._reading[first:last] if place in inside]
 
     @cached_property
     def _behind(self) -> dict[int, list[int]]:
         """By node the states that are behind it."""
-        found: dict[int, list[int]] = {}
+        states_behind: dict[int, list[int]] = {}
         for state in (node for node in range(self.nodes.count) if self.nodes.primitive[node] == STATE):
             for given in self.nodes.inputs[state]:
-                found.setdefault(given, []).append(state)
-        return found
+                states_behind.setdefault(given, []).append(state)
+        return states_behind
 
     def _last_state(self, call: _Call) -> int:
         """The one behind all that the cell reads and writes; `NO_NODE` for none."""
-        read = [self.cells.state(node) for node in self._read_in(call)]
+        read = [self.states.state(node) for node in self._read_in(call)]
         written = [state for node in call.nodes for state in self._behind.get(node, ())]
-        return max((one for one in (*read, *written) if one != NO_NODE), key=self._depth, default=NO_NODE)
+        return max((state for state in (*read, *written) if state != NO_NODE), key=self._depth, default=NO_NODE)
 
     def _depth(self, state: int) -> int:
         return sum(1 for _ in self._chain(state))
 
     def _root(self, state: int) -> int:
         """In which the pass is called."""
-        return [state, *(self.nodes.inputs[one][0] for one in self._chain(state))][-1]
+        return [state, *(self.nodes.inputs[before][0] for before in self._chain(state))][-1]
 
     def _chain(self, state: int) -> Iterator[int]:
         """A state and those in front of it."""
@@ -121,13 +119,13 @@ class Returned:
     def _ended(self, call: _Call, state: int) -> int:
         """The state behind what the cell reads last, in which all that follows is read."""
         loads = (node for node in self._read_in(call) if self.nodes.primitive[node] == LOAD)
-        reads = [node for node in loads if self.cells.state(node) == state]
+        reads = [node for node in loads if self.states.state(node) == state]
         if not reads:
             return state
         end = self.nodes.add(STATE, (state, self.nodes.add(TUPLE, reads)))
         for _, node in self._reading[bisect_left(self._reading, (call.kernels[-1] + 1,)) :]:
-            if self.cells.state(node) == state:
-                self.cells.set(node, end)
+            if self.states.state(node) == state:
+                self.states.set(node, end)
         return end
 
     def _return(self, call: _Call, end: int, printed: int) -> None:
@@ -136,11 +134,11 @@ class Returned:
             if value not in shown:
                 shown[value] = self.nodes.tied(self.nodes.tied(value, end), printed)
             if self._is_called(user):
-                for reader in self.asked.run.users[user]:
+                for reader in self.run.users[user]:
                     self.nodes.read_instead(reader, {user: shown[value]})
             else:
                 self.nodes.read_instead(user, {value: shown[value]})
-        for saved in self.asked.run.forward_tuples:
+        for saved in self.run.forward_tuples:
             self.nodes.read_instead(saved, shown)
 
     def _is_called(self, node: int) -> bool:
@@ -153,7 +151,7 @@ class Returned:
     def _returned(self, call: _Call) -> Iterator[tuple[int, int]]:
         """(who reads it behind the cell in the forward pass, value)"""
         inside = self._inside(call)
-        run, backward = self.asked.run, self.asked.prepared.baseline.kernels.backward
+        run, backward = self.run, self.baseline.kernels.backward
         for value in sorted(inside):
             for user in run.users[value]:
                 is_forward = user in run.kernel_of and not backward[run.kernel_of[user]]
@@ -162,34 +160,30 @@ class Returned:
 
     def _inside(self, call: _Call) -> set[int]:
         """What the cell launches, and what looks at that there."""
-        found, users = set(call.nodes), self.asked.run.users
-        near = list(found)
+        inside, users = set(call.nodes), self.run.users
+        near = list(inside)
         while near:
             for user in users[near.pop()]:
                 is_view = self.nodes.primitive[user] == ITEM or (
                     self.nodes.primitive[user] == DEPEND
                     and (self.nodes.name[user].startswith(call.scope) or not call.nodes.isdisjoint(users[user]))
                 )
-                if is_view and user not in found:
-                    found.add(user)
+                if is_view and user not in inside:
+                    inside.add(user)
                     near.append(user)
-        return found
+        return inside
 
 
 # --- forward passes of recomputed layers alone ------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class ReturnedByLayers:
+class ReturnedByLayers(GraphChange):
     """What a forward pass of recomputed layers alone returns waits for the state in which it read its parameters.
     MindSpore 2.9.0 hands that state (``UpdateState``) through the graphs of recomputed layers. Where all layers of a
     micro-batch are such, it does not see any more that nothing writes a parameter (measured)."""
 
-    asked: Asked
-    nodes: Nodes
-
     def tie(self) -> None:
-        run, nodes = self.asked.run, self.nodes
+        run, nodes = self.run, self.nodes
         for batch, saved in run.saved_of.items():
             kernels = self._of_layers(batch)
             state = self._last(kernels) if kernels and all(map(self._is_whole, kernels)) else NO_NODE
@@ -198,24 +192,24 @@ class ReturnedByLayers:
                 nodes.inputs[value] = [nodes.tied(nodes.inputs[value][0], state), *nodes.inputs[value][1:]]
 
     def _of_layers(self, batch: int) -> list[int]:
-        baseline, run = self.asked.prepared.baseline, self.asked.run
+        baseline, run = self.baseline, self.run
         backward, passing = baseline.kernels.backward, baseline.kernels.passing
-        mine = set(baseline.batches[batch])
-        return [kernel for kernel in range(run.count) if not backward[kernel] and int(passing[kernel]) in mine]
+        passes = set(baseline.batches[batch])
+        return [kernel for kernel in range(run.count) if not backward[kernel] and int(passing[kernel]) in passes]
 
     def _is_whole(self, kernel: int) -> bool:
         cell = int(self.asked.root[kernel])
-        return cell != NO_CELL and self.asked.plan.marks.actions.cells[cell] == ""
+        return cell != NO_CELL and self.marks.actions.cells[cell] == ""
 
     def _last(self, kernels: list[int]) -> int:
         """The state behind all reads of parameters."""
-        run = self.asked.run
+        run = self.run
         inputs = (given for kernel in kernels for given in run.graph.inputs[run.node_of[kernel]])
         loads = (given for given in inputs if given != NO_NODE and run.graph.primitive[given] == LOAD)
         state = next((run.graph.inputs[load][1] for load in loads if len(run.graph.inputs[load]) > 1), NO_NODE)
-        found, known = NO_NODE, set[int]()
-        while state != NO_NODE and state not in known:
-            known.add(state)
+        last, passed = NO_NODE, set[int]()
+        while state != NO_NODE and state not in passed:
+            passed.add(state)
             state = next((user for user in run.users[state] if run.graph.primitive[user] == STATE), NO_NODE)
-            found = state if state != NO_NODE else found
-        return found
+            last = state if state != NO_NODE else last
+        return last

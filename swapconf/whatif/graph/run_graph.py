@@ -19,12 +19,11 @@ from swapconf.trace.launch_graph import DEPEND, ITEM, NO_NODE, SAME_VALUE, TUPLE
 from swapconf.trace.launch_order import repeats
 from swapconf.trace.trace import without_number
 from swapconf.whatif.baseline import Baseline
-from swapconf.whatif.graph.calls import Call, Handed
-from swapconf.whatif.graph.entries import entries
+from swapconf.whatif.graph.calls import Call, Handed, entries, handed_on
 from swapconf.whatif.graph.func_graphs import can_be_fused, chosen
-from swapconf.whatif.graph.learnt import learnt
 from swapconf.whatif.graph.nodes import COPY
 
+NO_KERNEL = -1  # of a node that is none
 _NORM_GRAD = "RmsNormGrad"
 
 
@@ -40,8 +39,8 @@ class RunGraph:
         """None where the graph is not that of the kernels."""
         if graph is None:
             return None
-        found = cls(baseline=baseline, graph=graph)
-        return found if found._is_usable() else None
+        run = cls(baseline=baseline, graph=graph)
+        return run if run._is_usable() else None
 
     def _is_usable(self) -> bool:
         starts, names = self.baseline.step_starts.tolist(), self.baseline.kernels.name
@@ -75,11 +74,11 @@ class RunGraph:
     @cached_property
     def users(self) -> list[list[int]]:
         """[nodes] who reads each, ascending, once each."""
-        found: list[list[int]] = [[] for _ in self.graph.inputs]
+        users: list[list[int]] = [[] for _ in self.graph.inputs]
         for node, inputs in enumerate(self.graph.inputs):
             for given in set(inputs) - {NO_NODE}:
-                found[given].append(node)
-        return found
+                users[given].append(node)
+        return users
 
     @cached_property
     def barriers(self) -> frozenset[int]:
@@ -108,12 +107,12 @@ class RunGraph:
     @cached_property
     def ties(self) -> dict[tuple[int, int], int]:
         """By value and barrier."""
-        found: dict[tuple[int, int], int] = {}
+        ties: dict[tuple[int, int], int] = {}
         for node in range(len(self.graph)):
             if self.is_tie(node):
                 value, barrier = self.graph.inputs[node][:2]
-                found.setdefault((self.unpacked(value), barrier), node)
-        return found
+                ties.setdefault((self.unpacked(value), barrier), node)
+        return ties
 
     def unpacked(self, node: int) -> int:
         """The value that is taken out of the saved ones."""
@@ -163,12 +162,14 @@ class RunGraph:
                 gradients[self.graph.forward_unique[node]].append(kernel)
             else:
                 forward[self.graph.unique[node]].append(kernel)
-        found: dict[int, int] = {}
+        forward_of: dict[int, int] = {}
         for number, kernels in gradients.items():
             made = forward.get(number, []) if number else []
             each = max(len(kernels) // max(len(made), 1), 1)
-            found |= {kernel: made[min(turn // each, len(made) - 1)] for turn, kernel in enumerate(kernels) if made}
-        return self._of_fused_norms() | found
+            forward_of |= {
+                kernel: made[min(turn // each, len(made) - 1)] for turn, kernel in enumerate(kernels) if made
+            }
+        return self._of_fused_norms() | forward_of
 
     def _of_fused_norms(self) -> dict[int, int]:
         """A norm that is fused with an Add goes by the number of that; its gradient reads what it made."""
@@ -180,8 +181,8 @@ class RunGraph:
     @cached_property
     def passes(self) -> list[int]:
         """[kernels of a step] the pass of each; of a gradient that of the nearest one that reads a node."""
-        found: list[int] = self.baseline.served[: self.count].tolist()
-        return found
+        passes: list[int] = self.baseline.served[: self.count].tolist()
+        return passes
 
     @cached_property
     def saved_of(self) -> dict[int, int]:
@@ -223,7 +224,7 @@ class RunGraph:
     def handed(self) -> dict[int, Handed]:
         """By tuple of saved values, for those of `calls`."""
         return {
-            saved: learnt(self.graph, call, self.entries[saved], self.value, self.is_tie)
+            saved: handed_on(self.graph, call, self.entries[saved], self.value, self.is_tie)
             for saved, call in self.calls.items()
         }
 
@@ -246,12 +247,12 @@ class RunGraph:
         """Of the readers of a value the one that MindSpore meets first; `NO_NODE` where that is not known. What is
         outside of all cells was put into the graph later and is met last."""
         place = {name: turn for turn, name in enumerate(self._readers.get(self._known_as(value), ()))}
-        known = [node for node in readers if node < len(self.graph) and self._known_as(node) in place]
+        met = [node for node in readers if node < len(self.graph) and self._known_as(node) in place]
 
         def turn(node: int) -> tuple[bool, int]:
             return self.graph.name[node].count("/") < 2, place[self._known_as(node)]
 
-        return min(known, key=turn, default=NO_NODE)
+        return min(met, key=turn, default=NO_NODE)
 
     @cached_property
     def _readers(self) -> dict[str, list[str]]:

@@ -12,17 +12,16 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from swapconf.trace.launch_graph import NO_NODE
-from swapconf.whatif.graph.asked import NO_CELL, Asked, Part
-from swapconf.whatif.graph.nodes import Nodes
+from swapconf.whatif.graph.asked import NO_CELL, Part
+from swapconf.whatif.graph.change import GraphChange
+from swapconf.whatif.graph.run_graph import NO_KERNEL
 from swapconf.whatif.graph.ties import Ties
 
 
 @dataclass
-class ScaledAgain:
+class ScaledAgain(GraphChange):
     """``gated``: a value as what runs again sees it, see `RecomputedNodes.gated`."""
 
-    asked: Asked
-    nodes: Nodes
     ties: Ties
     gated: Callable[[int, int, int, Part, int], int]
     _views: dict[tuple[int, Part], int] = field(default_factory=dict)
@@ -37,15 +36,15 @@ class ScaledAgain:
         if not self._is_again(view, part):
             return NO_NODE
         if (view, part) not in self._views:
-            shown = self.asked.run.graph.inputs[view][0]
-            source, item = self.asked.run.source(shown)
+            shown = self.run.graph.inputs[view][0]
+            source, item = self.run.source(shown)
             seen = self.gated(self.ties.behind_barrier(shown, barrier), source, kernel, part, item)
             self._views[view, part] = self.nodes.add(self.nodes.primitive[view], (seen,), self.nodes.name[view])
         return self._views[view, part]
 
     def _is_again(self, view: int, part: Part) -> bool:
-        rows = self._rows.get(self.asked.run.kernel_of.get(view, -1), ())
-        if not rows or part.cell == NO_CELL or part.passing < 0 or not self.asked.run.is_inlined:
+        rows = self._rows.get(self.run.kernel_of.get(view, NO_KERNEL), ())
+        if not rows or part.cell == NO_CELL or part.passing < 0 or not self.run.is_inlined:
             return False
-        layer, names = self.asked.prepared.baseline.layer_of(part.passing), self.asked.prepared.sites.names
-        return any(bool(self.asked.plan.marks.actions.again[row]) for row in rows if names[row][0] == layer)
+        layer, names = self.baseline.layer_of(part.passing), self.asked.prepared.sites.names
+        return any(bool(self.marks.actions.again[row]) for row in rows if names[row][0] == layer)

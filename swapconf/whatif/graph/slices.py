@@ -19,8 +19,8 @@ import numpy as np
 
 from swapconf.models.cells import NORM
 from swapconf.trace.launch_graph import DEPEND, NO_NODE
-from swapconf.whatif.graph.asked import Asked
-from swapconf.whatif.graph.nodes import Nodes
+from swapconf.whatif.graph.change import GraphChange
+from swapconf.whatif.graph.run_graph import NO_KERNEL
 from swapconf.whatif.graph.ties import Ties
 
 _OPTION, _COMMUNICATION = "recompute_slice_activation", "mp_comm_recompute"
@@ -29,12 +29,10 @@ _REDUCES = "AllReduce"  # after it all ranks of a tensor-parallel group hold the
 
 
 @dataclass
-class Slices:
+class Slices(GraphChange):
     """By node that gathers a slice again, ``rows``: the row of the baseline that its block is like; ``kernel_of``: a
     kernel on the same stream."""
 
-    asked: Asked
-    nodes: Nodes
     ties: Ties
     rows: dict[int, int] = field(default_factory=dict)
     kernel_of: dict[int, int] = field(default_factory=dict)
@@ -42,51 +40,49 @@ class Slices:
     _gathered: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def is_sliced(self, kernel: int, item: int) -> bool:
-        """``kernel``, -1 for none: what makes a value that a recomputed cell is given."""
-        if kernel < 0 or not self._is_on or not self._is_of_whole_layer(kernel):
+        """``kernel``, or `NO_KERNEL`: what makes a value that a recomputed cell is given."""
+        if kernel == NO_KERNEL or not self._is_on or not self._is_of_whole_layer(kernel):
             return False
-        made = self.asked.prepared.baseline.made.get(kernel, [])
+        made = self.baseline.made.get(kernel, [])
         is_only = len(made) == 1 or not self._sums.isdisjoint(made[item : item + 1])
         return is_only and not self._is_shared(kernel)
 
     @cached_property
     def _sums(self) -> frozenset[int]:
-        return frozenset(self.asked.prepared.baseline.sums.tolist())
+        return frozenset(self.baseline.sums.tolist())
 
     @cached_property
     def _is_on(self) -> bool:
-        asks = self.asked.plan.marks.strategy.recompute_options.get(_OPTION, False)
+        asks = self.marks.strategy.recompute_options.get(_OPTION, False)
         return asks and self._has_groups_of_one and bool(self._gathering)
 
     @property
     def _has_groups_of_one(self) -> bool:
-        baseline = self.asked.prepared.baseline
-        return baseline.is_accumulated or baseline.is_piped
+        return self.baseline.is_accumulated or self.baseline.is_piped
 
     @cached_property
     def _gathering(self) -> list[int]:
         """Kernels of the parallel optimizer."""
-        baseline = self.asked.prepared.baseline
-        return [kernel for kernel in baseline.weights if baseline.kernels.primitive[kernel] == GATHER]
+        return [kernel for kernel in self.baseline.weights if self.baseline.kernels.primitive[kernel] == GATHER]
 
     def _is_of_whole_layer(self, kernel: int) -> bool:
-        baseline, roots = self.asked.prepared.baseline, self.asked.plan.marks.actions.roots
+        baseline, roots = self.baseline, self.marks.actions.roots
         summed = baseline.added(kernel) if baseline.norms[kernel] else [kernel]
         is_computed = not baseline.kernels.stream[kernel]  # what is received is no operator's
-        return is_computed and all("" in roots.get(baseline.layer_of(one), ()) for one in summed)
+        return is_computed and all("" in roots.get(baseline.layer_of(part), ()) for part in summed)
 
     def _is_shared(self, kernel: int) -> bool:
         """Several ranks hold the same: the sums and norms of a model whose ranks reduce what they compute, what a cell
         makes that gathers heads first, as the rotary embedding of GLM, and all that stays without
         ``mp_comm_recompute`` (measured with MindSpore 2.9.0: legacy Llama and GLM)."""
-        cell = self.asked.prepared.baseline.kernels.cell[kernel]
+        cell = self.baseline.kernels.cell[kernel]
         is_wide = cell == "" or NORM in cell.lower() or cell in self._gathering_cells
-        stays = not self.asked.plan.marks.strategy.recompute_options.get(_COMMUNICATION, True)
+        stays = not self.marks.strategy.recompute_options.get(_COMMUNICATION, True)
         return self._reduces and (is_wide or stays)
 
     @cached_property
     def _gathering_cells(self) -> frozenset[str]:
-        cells = self.asked.prepared.baseline.kernels.cell
+        cells = self.baseline.kernels.cell
         return frozenset(cells[kernel] for kernel in self._of_forward(GATHER))
 
     @cached_property
@@ -95,17 +91,17 @@ class Slices:
 
     def _of_forward(self, primitive: str) -> list[int]:
         """Kernels of the forward pass."""
-        kernels = self.asked.prepared.baseline.kernels
-        mine = (kernels.primitives == primitive) & ~kernels.backward & (kernels.passing >= 0)
-        found: list[int] = np.flatnonzero(mine).tolist()
-        return found
+        kernels = self.baseline.kernels
+        is_of_forward = (kernels.primitives == primitive) & ~kernels.backward & (kernels.passing >= 0)
+        of_forward: list[int] = np.flatnonzero(is_of_forward).tolist()
+        return of_forward
 
     def gathered(self, seen: int, gate: int, row: int) -> int:
         """``seen``: the value behind the barrier of a call, if there is one."""
         inputs, primitive = self.nodes.inputs, self.nodes.primitive
-        is_tied = primitive[seen] == DEPEND and inputs[seen][1] in self.asked.run.barriers
+        is_tied = primitive[seen] == DEPEND and inputs[seen][1] in self.run.barriers
         value, barrier = inputs[seen][:2] if is_tied else (seen, NO_NODE)
-        value = self.asked.run.unpacked(value) if value < self.nodes.count else value
+        value = self.run.unpacked(value) if value < self.nodes.count else value
         if (value, gate) not in self._gathered:
             waits = self.ties.gated(self.ties.behind_barrier(self._sliced(value), barrier), gate)
             self._gathered[value, gate] = self.nodes.add(GATHER, (waits,), f"Default/{GATHER}")

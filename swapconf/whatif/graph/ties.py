@@ -9,45 +9,36 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 
 from swapconf.trace.launch_graph import DEPEND, ITEM, LOAD, NO_NODE, SAME_VALUE
-from swapconf.whatif.graph.nodes import Nodes
-from swapconf.whatif.graph.run_graph import RunGraph
+from swapconf.whatif.graph.change import GraphChange
 
 
 @dataclass
-class Ties:
+class Ties(GraphChange):
     """What is added to ``nodes`` so that the backward pass may read values of the forward pass.
 
     Attributes:
-        is_mcore: Of what generation the model is.
         fresh: By tuple of saved values those that it has to hold besides.
+        tied: By value and barrier the tie, those of the baseline included.
     """
 
-    run: RunGraph
-    nodes: Nodes
-    is_mcore: bool
     fresh: dict[int, list[int]] = field(default_factory=lambda: defaultdict(list))
-    _known: dict[tuple[int, int], int] = field(default_factory=dict)
+    tied: dict[tuple[int, int], int] = field(default_factory=dict)
     _gated: dict[tuple[int, int], int] = field(default_factory=dict)
     _loads: dict[tuple[int, int], int] = field(default_factory=dict)
     _states: dict[int, int] = field(default_factory=dict)
     _called: dict[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._known |= self.run.ties
-
-    @property
-    def known(self) -> dict[tuple[int, int], int]:
-        """By value and barrier, those of the baseline included."""
-        return self._known
+        self.tied |= self.run.ties
 
     def behind_barrier(self, value: int, barrier: int) -> int:
         if barrier == NO_NODE:
             return value
-        if (value, barrier) not in self._known:
-            self._known[value, barrier] = self.nodes.tied(value, barrier)
+        if (value, barrier) not in self.tied:
+            self.tied[value, barrier] = self.nodes.tied(value, barrier)
             if self._is_made(value):
                 self.fresh[self.run.saved_behind.get(barrier, NO_NODE)].append(value)
-        return self._known[value, barrier]
+        return self.tied[value, barrier]
 
     def _is_made(self, value: int) -> bool:
         """By a kernel; parameters need not be handed on."""
@@ -94,7 +85,7 @@ class Ties:
         """That in which a recomputed cell is called; a legacy model hands none on."""
         if gate not in self._states:
             called = NO_NODE
-            if self.run.is_inlined and self.is_mcore and barrier != NO_NODE:
+            if self.run.is_inlined and self.asked.is_mcore and barrier != NO_NODE:
                 if barrier not in self._called:
                     self._called[barrier] = self.nodes.tied(NO_NODE, barrier)
                 called = self._called[barrier]

@@ -17,8 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from swapconf.whatif.graph.asked import Asked
-from swapconf.whatif.graph.nodes import Nodes
+from swapconf.whatif.graph.change import GraphChange
 
 
 class _Flags(NamedTuple):
@@ -27,14 +26,12 @@ class _Flags(NamedTuple):
 
 
 @dataclass
-class ViewParts:
+class ViewParts(GraphChange):
     """``of_window``: by row of the windows the view that is copied, ``of_product``: by view of the baseline and kernel
     of a product the one that this reads. ``parted``: by such a view that of the baseline, ``readers``: what reads it.
     ``of_twin``: by kernel that makes a view again, but for what a strategy excludes, what is read instead.
     """
 
-    asked: Asked
-    nodes: Nodes
     of_window: dict[int, int] = field(default_factory=dict)
     of_product: dict[tuple[int, int], int] = field(default_factory=dict)
     parted: dict[int, int] = field(default_factory=dict)
@@ -51,21 +48,20 @@ class ViewParts:
 
     def part(self) -> None:
         self._part_made_again()
-        run = self.asked.run
         for kernel, flags in self._flagged():
-            view, named = run.node_of[kernel], self._named(kernel, flags)
-            for flag in [one for one in dict.fromkeys(flags.values()) if one != named]:
-                products = [product for product, one in flags.items() if one == flag]
-                readers = [run.node_of[product] for product in products]
-                mine = self._second(view, readers)
-                self.parted[mine], self.readers[mine] = view, readers
+            view, named = self.run.node_of[kernel], self._named(kernel, flags)
+            for flag in [flag_of_some for flag_of_some in dict.fromkeys(flags.values()) if flag_of_some != named]:
+                products = [product for product, flag_of_product in flags.items() if flag_of_product == flag]
+                readers = [self.run.node_of[product] for product in products]
+                second = self._second(view, readers)
+                self.parted[second], self.readers[second] = view, readers
                 if flag.window >= 0:
-                    self.of_window[flag.window] = mine
-                self.of_product |= {(view, product): mine for product in products}
+                    self.of_window[flag.window] = second
+                self.of_product |= {(view, product): second for product in products}
 
     def _part_made_again(self) -> None:
         """Of a view that the model makes again for several products, and of which the recompute of some is excluded."""
-        run, baseline = self.asked.run, self.asked.prepared.baseline
+        run, baseline = self.run, self.baseline
         cell = baseline.kernels.cell
         for first, further in baseline.further_twins.items():
             kept = {twin: self.asked.restored[twin] for twin in (first, *further) if twin in self.asked.restored}
@@ -77,30 +73,31 @@ class ViewParts:
 
     def _second(self, view: int, readers: Iterable[int]) -> int:
         """One more of a view, which these read instead."""
-        nodes = self.nodes
-        mine = nodes.add(nodes.primitive[view], nodes.inputs[view], nodes.name[view])
+        second = self.nodes.add(self.nodes.primitive[view], self.nodes.inputs[view], self.nodes.name[view])
         for reader in readers:
-            nodes.read_instead(reader, {view: mine})
-        return mine
+            self.nodes.read_instead(reader, {view: second})
+        return second
 
     def _flagged(self) -> Iterator[tuple[int, dict[int, _Flags]]]:
         """Views with the flags of the products that read them, where these differ."""
-        asked, program, run = self.asked, self.asked.plan.program, self.asked.run
-        baseline, excluded = asked.prepared.baseline, asked.plan.marks.actions.excluded
+        asked, program, run = self.asked, self.asked.plan.program, self.run
+        baseline, excluded = asked.baseline, asked.marks.actions.excluded
         read = (program.reader >= 0) & (program.reader < run.count) & (program.face >= 0) & ~program.again
         read &= baseline.views[program.face] & baseline.kernels.backward[program.reader]
-        found: defaultdict[int, dict[int, _Flags]] = defaultdict(dict)
+        flags_of: defaultdict[int, dict[int, _Flags]] = defaultdict(dict)
         for use in np.flatnonzero(read).tolist():
             product, view = run.forward_of.get(int(program.reader[use])), int(program.face[use])
             if product is not None and run.node_of[view] in run.graph.inputs[run.node_of[product]]:
-                mine = _Flags(int(asked.windows.uses[use]), bool(excluded[program.site[use]]))
-                found[view].setdefault(product, mine)
-        for view, flags in found.items():
-            is_again = any(one in asked.again or asked.is_inside(one) for one in (view, *flags))
+                use_flags = _Flags(int(asked.windows.uses[use]), bool(excluded[program.site[use]]))
+                flags_of[view].setdefault(product, use_flags)
+        for view, flags in flags_of.items():
+            is_again = any(kernel in asked.again or asked.is_inside(kernel) for kernel in (view, *flags))
             if len(set(flags.values())) > 1 and not is_again and view not in baseline.further_twins:
                 yield view, flags
 
     def _named(self, view: int, flags: dict[int, _Flags]) -> _Flags:
         """Those of the product that the view is named after."""
-        cell = self.asked.prepared.baseline.kernels.cell
-        return next((flag for one, flag in flags.items() if cell[one] == cell[view]), next(iter(flags.values())))
+        cell = self.baseline.kernels.cell
+        return next(
+            (flag for product, flag in flags.items() if cell[product] == cell[view]), next(iter(flags.values()))
+        )
