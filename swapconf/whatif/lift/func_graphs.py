@@ -19,6 +19,7 @@ from swapconf.trace.postorder import postorder
 
 CALL, PARTIAL = "call", "Partial"
 K_GRAPH, GRADIENTS = "recompute_k_graph", "recompute_grad_graph"  # flags of func graphs
+OFFLOAD, PREFETCH = "offload", "backward_prefetch"  # attributes of primitives
 VIRTUAL = ("_VirtualAssignAdd", "_VirtualDiv", "_VirtualAdd", "_VirtualPipelineEnd")
 _OF_PRIMITIVE = re.compile(r"▸(PrimFunc_|[A-Z])\w*_\d+$")
 _NUMBER = re.compile(r"I64\((-?\d+)\)")
@@ -83,7 +84,7 @@ class Callee:
 @dataclass(eq=False, slots=True)
 class CNode:
     """Attributes:
-    name: In MindSpore's IR; not unique.
+    name: In MindSpore's IR; not unique. ``operator``: what its cell calls the primitive; "" for none.
     attributes: Of the primitive; ``marks``: what a pass has set on the node itself.
     unique, forward_unique: Number of the node; of that whose gradient it is. "" for none.
     types: As printed: ``(types of inputs) -> (types of outputs)``.
@@ -101,6 +102,7 @@ class CNode:
     forward_unique: str = ""
     types: str = ""
     closures: tuple[str, ...] = ()
+    operator: str = ""
 
     @property
     def index(self) -> int | None:
@@ -145,6 +147,7 @@ class CNode:
             self.forward_unique,
             self.types,
             self.closures,
+            self.operator,
         )
 
 

@@ -13,10 +13,12 @@ from dataclasses import dataclass
 
 from swapconf.trace.launch_graph import DEPEND, TUPLE
 from swapconf.whatif.lift.func_graphs import EarlyFuncGraph, EarlyGraph
+from swapconf.whatif.passes.auto_monad_eliminator import load_first
 from swapconf.whatif.passes.backend import Lowered, LoweredCalls, Ref, lower
 from swapconf.whatif.passes.captures import captures, free_variables, places
 from swapconf.whatif.passes.cse import merged
 from swapconf.whatif.passes.inline import drop_virtual, inlined
+from swapconf.whatif.passes.not_recompute import hand_on
 from swapconf.whatif.passes.offload import offload
 from swapconf.whatif.passes.recompute_cell import recompute
 from swapconf.whatif.passes.renormalize import drop_dead_elements, drop_zeros
@@ -51,9 +53,11 @@ class Kept:
 
 def calls_under(module: EarlyGraph, kept: Kept) -> LoweredCalls:
     """Edits the module, of which the borders are those of the strategy, its marks those of its swap."""
-    recompute(module)
+    primals = recompute(module)
     offload(module)
+    hand_on(module, primals)
     drop_dead_elements(module)
+    load_first(module)
     merged(module.reached())
     drop_zeros(module)
     drop_dead_elements(module)

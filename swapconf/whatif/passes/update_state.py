@@ -16,7 +16,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from swapconf.trace.launch_graph import DEPEND, ITEM, LOAD, STATE, TUPLE
-from swapconf.whatif.lift.func_graphs import CALL, PARTIAL, Callee, CNode, Constant, Monad, Value, met
+from swapconf.whatif.lift.func_graphs import (
+    CALL,
+    PARTIAL,
+    Callee,
+    CNode,
+    Constant,
+    Monad,
+    Parameter,
+    Value,
+    met,
+)
 
 _SPECIAL = frozenset({ITEM, DEPEND, PARTIAL, TUPLE, CALL})
 _MOST_ROUNDS = 4
@@ -35,6 +45,7 @@ def merge_states(ends: Sequence[CNode], taken: Mapping[CNode, Sequence[CNode]] |
 def merge_states_of_graphs(ends: Sequence[CNode]) -> None:
     """The same before calls are inlined, once."""
     states = _States(ends, {})
+    states.behind_left_out()
     states.behind_depends()
     states.behind_loads()
 
@@ -101,6 +112,19 @@ class _States:
             self._replace(node, node.inputs[0])
             changed = True
         return changed
+
+    def behind_left_out(self) -> None:
+        """Of what is not recomputed with a cell: it is a parameter then (`not_recompute`), and what was loaded for it
+        alone is attached to no state (seen in 2.9.0; no rule of the public source does that in a tuple)."""
+        for node in self._look():
+            attached = node.inputs[1] if node.primitive == STATE else None
+            if isinstance(attached, Parameter):
+                self._replace(node, node.inputs[0])
+            elif isinstance(attached, CNode) and attached.primitive == TUPLE:
+                attached.inputs[:] = [one for one in attached.inputs if not self._is_unread(one, attached)]
+
+    def _is_unread(self, load: Value, attached: CNode) -> bool:
+        return isinstance(load, CNode) and load.primitive == LOAD and self._only(load, attached)
 
     def _is_useless(self, node: CNode) -> bool:
         if node.primitive != STATE or len(node.inputs) != 2:
