@@ -14,19 +14,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
 
 from swapconf.decide.strategy import LayerStrategy, Recompute, Strategy, Swap
 from swapconf.models.cells import KEY_NORM, QUERY_NORM
 from swapconf.models.network import Operator
-from swapconf.trace.launch_graph import LOAD
+from swapconf.trace.launch_graph import ITEM, LOAD
 from swapconf.upstream.scopes import EXTRA_BLOCK, GRADIENTS, Place, descends, place_of
+from swapconf.upstream.primitives import RESHAPE
 from swapconf.whatif.lift.func_graphs import OFFLOAD, PREFETCH, VIRTUAL, CNode, EarlyFuncGraph, EarlyGraph, Parameter
 
-_PUT_IN = re.compile(r"forward_op_\d+|redistribution_op_\d+\w+_")
+_PUT_IN, _BEHIND = re.compile(r"redistribution_op_\d+\w*"), re.compile(r"forward_op_\d+")
 _PARAMETER = re.compile(rf"({EXTRA_BLOCK}\.)?layers\.(\d+)\.(.+)\.\w+$")
 _PRODUCTS, _HANDED_ON = frozenset({"MatMul"}), frozenset({LOAD, "Cast", *VIRTUAL})
 _CLASS = re.compile(r"_([^_\W]+)_construct_\d+$")
 _METHODS_READ_BY = frozenset({QUERY_NORM, KEY_NORM})  # `query.reshape(...)` in front of them, which is no operator
+
+
+_Readers: TypeAlias = "Mapping[CNode, Sequence[tuple[CNode, int]]]"
 
 
 class NoBorder(ValueError):
@@ -37,16 +42,16 @@ def mark_offload(module: EarlyGraph, strategy: Strategy) -> None:
     """Edits attributes of the module."""
     prefetches = {entry.layer.name: entry.plan.prefetches for entry in strategy.layers}
     readers = module.users()
-    for node, place in places(module, strategy, readers).items():
-        known = prefetches.get(place.layer)
-        users = [user for user, _ in readers.get(node, ())]
-        names = _names(node, place.cell, strategy.operators[place.layer], users) if known else ()
-        prefetch = next((known[name] for name in names if name in known), None) if known else None
+    standing = places(module, strategy, readers)
+    for node, place in standing.items():
+        moved = prefetches.get(place.layer)
+        names = _names(node, standing, strategy.operators[place.layer], readers) if moved else ()
+        prefetch = next((moved[name] for name in names if name in moved), None) if moved else None
         if prefetch is not None:
             node.attributes = {**node.attributes, OFFLOAD: "Bool(1)", PREFETCH: f"I64({prefetch})"}
 
 
-def places(module: EarlyGraph, strategy: Strategy, readers: Mapping[CNode, Sequence[tuple[CNode, int]]]) -> dict[CNode, Place]:
+def places(module: EarlyGraph, strategy: Strategy, readers: _Readers) -> dict[CNode, Place]:
     """Of what stands in cells of layers, in forward passes."""
     found: dict[CNode, Place] = {}
     number = strategy.network.num_layers
@@ -62,6 +67,11 @@ def places(module: EarlyGraph, strategy: Strategy, readers: Mapping[CNode, Seque
         place = _of_weight(node, number) if node not in found else None
         if place is not None:
             found |= dict.fromkeys(_connected(node, lost, readers), place)
+    for node in lost.keys() - found.keys():
+        taken = (place_of(user.scope, number) for user, _ in readers.get(node, ()) if user.primitive == ITEM)
+        place = next((place for place in taken if place.layer), None)
+        if place is not None:
+            found[node] = place
     return found
 
 
@@ -77,7 +87,7 @@ def _of_weight(node: CNode, num_layers: int) -> Place | None:
     return None
 
 
-def _connected(node: CNode, lost: Mapping[CNode, None], readers: Mapping[CNode, Sequence[tuple[CNode, int]]]) -> Iterable[CNode]:
+def _connected(node: CNode, lost: Mapping[CNode, None], readers: _Readers) -> Iterable[CNode]:
     found, stack = dict[CNode, None](), [node]
     while stack:
         one = stack.pop()
@@ -89,21 +99,40 @@ def _connected(node: CNode, lost: Mapping[CNode, None], readers: Mapping[CNode, 
     return [one for one in found if one in lost]
 
 
-def _names(node: CNode, cell: str, operators: Mapping[str, Operator], readers: Iterable[CNode]) -> list[str]:
-    """The paths of the operators that a node may be."""
-    path = f"{cell}.{node.operator}" if cell else node.operator
-    if path in operators:
+def _names(
+    node: CNode, standing: Mapping[CNode, Place], operators: Mapping[str, Operator], readers: _Readers
+) -> list[str]:
+    """The paths of the operators that a node may be. Of two views one behind the other MindSpore has made one, with the
+    primitive of the first and the scope of the second (`TwoReshapeEliminater`), so that the first is what the catalog
+    has behind that which the node reads."""
+    cell = standing[node].cell
+    if (path := _path(cell, node.operator)) in operators:
         return [path]
-    if _PUT_IN.fullmatch(node.operator) or any(_cell_name(reader) in _METHODS_READ_BY for reader in readers):
+    users = [user for user, _ in readers.get(node, ())]
+    beside = [node, *users, *(given for given in node.inputs if isinstance(given, CNode))]
+    is_between = any(one.primitive != RESHAPE and _PUT_IN.fullmatch(one.operator) for one in beside)
+    if is_between or any(_name(user) in _METHODS_READ_BY for user in users):
         return []
-    return [
+    if _BEHIND.fullmatch(node.operator):
+        return []
+    here = [
         path
         for path, operator in operators.items()
         if operator.type == node.primitive and path.rpartition(".")[0] == cell
     ]
+    read = node.inputs[0]
+    while isinstance(read, CNode) and _BEHIND.fullmatch(read.operator):
+        read = read.inputs[0]
+    shown = operators.get(_path(standing[read].cell, read.operator)) if isinstance(read, CNode) and read in standing else None
+    behind = [path for path in shown.consumers if operators[path].type == node.primitive] if shown else []
+    return behind if behind and not set(behind) & set(here) else here
 
 
-def _cell_name(node: CNode) -> str:
+def _path(cell: str, operator: str) -> str:
+    return f"{cell}.{operator}" if cell else operator
+
+
+def _name(node: CNode) -> str:
     return node.scope.rpartition("/")[2].partition("-")[0]
 
 
