@@ -22,7 +22,12 @@ from swapconf.whatif.passes.not_recompute import hand_on
 from swapconf.whatif.passes.offload import offload
 from swapconf.whatif.passes.recompute_cell import recompute
 from swapconf.whatif.passes.renormalize import drop_dead_elements, drop_zeros
-from swapconf.whatif.passes.update_state import InlinedStates, merge_states, merge_states_of_graphs
+from swapconf.whatif.passes.update_state import (
+    InlinedStates,
+    attach_first_loads,
+    merge_states,
+    merge_states_of_graphs,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,6 +102,7 @@ def without_borders(module: EarlyGraph, runs_again: Callable[[EarlyFuncGraph], b
 
     if all(map(stays, module.graphs.values())):
         return
+    attach_first_loads(module, lambda graph: not stays(graph))
     after = inlined(module, stays)
     InlinedStates([after.forward.end, after.backward.end], after.taken).merge()
     for graph in (after.forward, after.backward):

@@ -13,23 +13,30 @@ with that state (seen in 2.9.0; `taken`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 from swapconf.trace.launch_graph import DEPEND, ITEM, LOAD, STATE, TUPLE
 from swapconf.whatif.lift.func_graphs import (
     CALL,
     PARTIAL,
+    VIRTUAL,
     Callee,
     CNode,
     Constant,
+    EarlyFuncGraph,
+    EarlyGraph,
     Monad,
     Parameter,
     Value,
     met,
+    sorted_from,
 )
 
 _SPECIAL = frozenset({ITEM, DEPEND, PARTIAL, TUPLE, CALL})
 _MOST_ROUNDS = 4
+_MEMORY = "(<UMonad, NoShape>) -> (<UMonad, NoShape>)"
+_Users: TypeAlias = "Mapping[CNode, Sequence[tuple[CNode, int]]]"
 
 
 def merge_states(ends: Sequence[CNode], taken: Mapping[CNode, Sequence[CNode]] | None = None) -> None:
@@ -48,6 +55,50 @@ def merge_states_of_graphs(ends: Sequence[CNode]) -> None:
     states.behind_left_out()
     states.behind_depends()
     states.behind_loads()
+
+
+def attach_first_loads(module: EarlyGraph, inlined: Callable[[EarlyFuncGraph], bool]) -> None:
+    """Edits the module: of a cell that is ``inlined`` the first load hangs on one state with the load in front of its
+    call. A state behind a single load goes before gradients are made, as what adds to its gradient is pure; that behind
+    two, which are in a tuple, stays (`UpdatestatePureNodeEliminater`). With the border there were two of the first."""
+    users = module.users()
+    for call in module.nodes():
+        graph = module.k_graph(call)
+        if graph is None or not graph.is_of_cell or not inlined(graph):
+            continue
+        inner = next((name for name in graph.parameters if Parameter(graph.name, name).monad is Monad.MEMORY), None)
+        given = dict(zip(graph.parameters, call.inputs[1:], strict=True)).get(inner or "")
+        if inner is None or given is None:
+            continue
+        state = Parameter(graph.name, inner)
+        before = [node for node in sorted_from(call) if _is_load(node, given) and node.graph is call.graph]
+        inside = [node for node in sorted_from(graph.end) if node.graph is graph]
+        first = next((node for node in inside if _is_load(node, state)), None)
+        if first is None or not before or _is_attached(before[-1], users) or _is_attached(first, users):
+            continue
+        pair = [_handed_on(before[-1], users), _handed_on(first, users)]
+        both = CNode(STATE, [state, CNode(TUPLE, pair, graph)], graph, types=_MEMORY)
+        for node in inside:
+            if node is not first:
+                node.inputs[:] = [both if value == state else value for value in node.inputs]
+
+
+def _is_load(node: CNode, state: Value) -> bool:
+    return node.primitive == LOAD and node.inputs[1] == state
+
+
+def _handed_on(load: CNode, users: _Users) -> CNode:
+    """The load, or what adds to its gradient."""
+    return next((user for user, _ in users.get(load, ()) if user.primitive in VIRTUAL), load)
+
+
+def _is_attached(load: CNode, users: _Users) -> bool:
+    handed = (load, *(user for user, _ in users.get(load, ()) if user.primitive in VIRTUAL))
+    readers = [user for one in handed for user, _ in users.get(one, ())]
+    return any(
+        user.primitive == STATE or (user.primitive == TUPLE and any(one.primitive == STATE for one, _ in users.get(user, ())))
+        for user in readers
+    )
 
 
 class InlinedStates:
