@@ -13,40 +13,36 @@ with that state (seen in 2.9.0; `taken`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Iterator, Mapping, Sequence
 
 from swapconf.trace.launch_graph import DEPEND, ITEM, LOAD, STATE, TUPLE
 from swapconf.whatif.lift.func_graphs import (
     CALL,
     PARTIAL,
-    VIRTUAL,
     Callee,
     CNode,
     Constant,
-    EarlyFuncGraph,
-    EarlyGraph,
     Monad,
     Parameter,
     Value,
     met,
-    sorted_from,
 )
 
 _SPECIAL = frozenset({ITEM, DEPEND, PARTIAL, TUPLE, CALL})
 _MOST_ROUNDS = 4
-_MEMORY = "(<UMonad, NoShape>) -> (<UMonad, NoShape>)"
-_Users: TypeAlias = "Mapping[CNode, Sequence[tuple[CNode, int]]]"
 
 
-def merge_states(ends: Sequence[CNode], taken: Mapping[CNode, Sequence[CNode]] | None = None) -> None:
-    """Edits what leads to ``ends``. ``taken``: by a Depend of a tuple those of its elements."""
-    states = _States(ends, taken or {})
+def merge_states(ends: Sequence[CNode], taken: Mapping[CNode, Sequence[CNode]], *, is_early: bool = False) -> None:
+    """Edits what leads to ``ends``. ``taken``: by a Depend of a tuple those of its elements; ``is_early``: of cells that
+    are inlined before gradients are made, where tuples are taken apart behind these passes."""
+    states = _States(ends, taken, is_early=is_early)
     for _ in range(_MOST_ROUNDS):
         changed = states.behind_nothing()
         changed = states.behind_depends() or changed
         if not (states.behind_loads() or changed):
             break
+    if is_early:
+        states.forget_io()
 
 
 def merge_states_of_graphs(ends: Sequence[CNode]) -> None:
@@ -55,65 +51,6 @@ def merge_states_of_graphs(ends: Sequence[CNode]) -> None:
     states.behind_left_out()
     states.behind_depends()
     states.behind_loads()
-
-
-def attach_first_loads(module: EarlyGraph, inlined: Callable[[EarlyFuncGraph], bool]) -> None:
-    """Edits the module: of a cell that is ``inlined`` the first load hangs on one state with the load in front of its
-    call. A state behind a single load goes before gradients are made, as what adds to its gradient is pure; that behind
-    two, which are in a tuple, stays (`UpdatestatePureNodeEliminater`). With the border there were two of the first."""
-    users = module.users()
-    for call in module.nodes():
-        graph = module.k_graph(call)
-        if graph is None or not graph.is_of_cell or not inlined(graph):
-            continue
-        inner = next((name for name in graph.parameters if Parameter(graph.name, name).monad is Monad.MEMORY), None)
-        given = dict(zip(graph.parameters, call.inputs[1:], strict=True)).get(inner or "")
-        if inner is None or given is None:
-            continue
-        state = Parameter(graph.name, inner)
-        before = [node for node in sorted_from(call) if _is_load(node, given) and node.graph is call.graph]
-        inside = [node for node in sorted_from(graph.end) if node.graph is graph]
-        first = next((node for node in inside if _is_load(node, state)), None)
-        if first is None or not before or _is_attached(before[-1], users) or _is_attached(first, users):
-            continue
-        pair = [_handed_on(before[-1], users), _handed_on(first, users)]
-        both = CNode(STATE, [state, CNode(TUPLE, pair, graph)], graph, types=_MEMORY)
-        for node in inside:
-            if node is not first:
-                node.inputs[:] = [both if value == state else value for value in node.inputs]
-
-
-def _is_load(node: CNode, state: Value) -> bool:
-    return node.primitive == LOAD and node.inputs[1] == state
-
-
-def _handed_on(load: CNode, users: _Users) -> CNode:
-    """The load, or what adds to its gradient."""
-    return next((user for user, _ in users.get(load, ()) if user.primitive in VIRTUAL), load)
-
-
-def _is_attached(load: CNode, users: _Users) -> bool:
-    handed = (load, *(user for user, _ in users.get(load, ()) if user.primitive in VIRTUAL))
-    readers = [user for one in handed for user, _ in users.get(one, ())]
-    return any(
-        user.primitive == STATE or (user.primitive == TUPLE and any(one.primitive == STATE for one, _ in users.get(user, ())))
-        for user in readers
-    )
-
-
-class InlinedStates:
-    """For cells that are inlined before gradients are made: there the tuple is taken apart behind these passes."""
-
-    def __init__(self, ends: Sequence[CNode], taken: Mapping[CNode, Sequence[CNode]]) -> None:
-        self._states = _States(ends, taken, is_early=True)
-
-    def merge(self) -> None:
-        for _ in range(_MOST_ROUNDS):
-            changed = self._states.behind_nothing()
-            changed = self._states.behind_depends() or changed
-            if not (self._states.behind_loads() or changed):
-                break
-        self._states.forget_io()
 
 
 class _States:
