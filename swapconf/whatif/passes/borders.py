@@ -32,18 +32,19 @@ _Users: TypeAlias = "Mapping[CNode, Sequence[tuple[CNode, int]]]"
 
 def without_borders(module: EarlyGraph, again: Collection[EarlyFuncGraph]) -> None:
     """Edits the module: K graphs of cells are inlined but for those that run ``again``."""
-    users = module.users()
-    gone = {graph for graph in module.reached() if graph.is_k_graph and graph.is_of_cell} - set(again)
+    users, cells = module.users(), [graph for graph in module.reached() if graph.is_k_graph and graph.is_of_cell]
+    gone = set(cells) - set(again)
     if not gone:
         return
     for call in module.nodes():
         graph = module.k_graph(call)
         if graph in gone:
             _attach(call, graph, users)
-    after = inlined(module, lambda graph: graph not in gone)
-    merge_states([after.forward.end, after.backward.end], after.taken, is_early=True)
-    for graph in (after.forward, after.backward):
-        module.graphs[graph.name] = graph
+    for forward in (*(graph for graph in cells if graph not in gone), module.forward):
+        after = inlined(module, forward, lambda graph: graph not in gone)
+        merge_states([after.forward.end, after.backward.end], after.taken, is_early=True)
+        for graph in (after.forward, after.backward):
+            module.graphs[graph.name] = graph
 
 
 def _attach(call: CNode, graph: EarlyFuncGraph, users: _Users) -> None:

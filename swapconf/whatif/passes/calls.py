@@ -74,7 +74,7 @@ def calls_under(module: EarlyGraph, kept: Kept) -> LoweredCalls:
     merge_states_of_graphs([graph.end for graph in module.reached()])
     before, turns = free_variables(module, module.backward), places(module.forward)
     drop_virtual(module)
-    after = inlined(module)
+    after = inlined(module, module.forward)
     merge_states([after.forward.end, after.backward.end], after.taken)
     gone = merged([after.forward, after.backward])
     captured = captures(before, turns, after, gone, kept.loads)

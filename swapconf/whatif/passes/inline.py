@@ -73,9 +73,11 @@ class _Later:
 _Thing: TypeAlias = "Value | _Closure | _Later"
 
 
-def inlined(module: EarlyGraph, keeps: Callable[[EarlyFuncGraph], bool] = lambda graph: False) -> Inlined:
-    """``keeps``: the func graphs whose calls stay."""
-    return _Inlining(module, keeps).run()
+def inlined(
+    module: EarlyGraph, forward: EarlyFuncGraph, keeps: Callable[[EarlyFuncGraph], bool] = lambda graph: False
+) -> Inlined:
+    """Of a func graph that hands on the closure of its gradients. ``keeps``: the func graphs whose calls stay."""
+    return _Inlining(module, keeps).run(forward)
 
 
 def drop_virtual(module: EarlyGraph) -> None:
@@ -103,8 +105,9 @@ class _Inlining:
                 if node.unique and _UNKNOWN not in node.made:
                     self._types.setdefault((node.primitive, node.unique), node.types)
 
-    def run(self) -> Inlined:
-        before, after = self._module.forward, self._module.backward
+    def run(self, before: EarlyFuncGraph) -> Inlined:
+        assert before.closure is not None
+        after = self._module.graphs[before.closure.name]
         forward = EarlyFuncGraph(before.name, before.parameters, before.flags)
         backward = EarlyFuncGraph(after.name, after.parameters, after.flags)
         outer = _Frame(before, {name: Parameter(before.name, name) for name in before.parameters}, None, forward)
