@@ -34,9 +34,9 @@ def load_first(module: EarlyGraph) -> None:
         first = _first_monad(graph)
         for load in _first_loads(graph):
             state = load.inputs[1]
-            if isinstance(state, CNode) and state.primitive == STATE and len(users[state]) != _ONLY_LOADED:
-                if not _is_behind_a_call(state):
-                    load.inputs[1] = first
+            is_state = isinstance(state, CNode) and state.primitive == STATE
+            if is_state and len(users[state]) != _ONLY_LOADED and not _is_behind_a_call(state):
+                load.inputs[1] = first
 
 
 def _first_loads(graph: EarlyFuncGraph) -> list[CNode]:

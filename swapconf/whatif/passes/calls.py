@@ -21,7 +21,7 @@ from swapconf.whatif.passes.captures import captures, free_variables, places
 from swapconf.whatif.passes.cse import merged
 from swapconf.whatif.passes.inline import drop_virtual, inlined
 from swapconf.whatif.passes.marks import cells_again, mark_offload
-from swapconf.whatif.passes.not_recompute import hand_on
+from swapconf.whatif.passes.not_recompute import hand_on, inline_left_out
 from swapconf.whatif.passes.offload import offload
 from swapconf.whatif.passes.recompute_cell import recompute
 from swapconf.whatif.passes.renormalize import drop_dead_elements, drop_zeros
@@ -66,6 +66,7 @@ def calls_under(module: EarlyGraph, kept: Kept) -> LoweredCalls:
     primals = recompute(module)
     offload(module)
     hand_on(module, primals)
+    inline_left_out(module, primals)
     drop_dead_elements(module)
     load_first(module)
     merged(module.reached())

@@ -1,10 +1,10 @@
 """Inlining of calls (``a_1``, ``b_1``): what a forward and a backward pass are without calls of other func graphs.
 
 Source: MindSpore, the inliner and the rules that run with it in ``b_1``, by what they do, not line by line: elements of
-tuples are taken, also behind a Depend of the same func graph, which then stands in front of the element; constants that a call returns leave
-it (``const_output_eliminate``); virtual operators are their first input. It reads all func graphs that are called and
-makes two new ones; nodes of a K graph that is called in the backward pass become nodes of that. Done by evaluation: a
-node is made when somebody reads it, so that what nobody reads goes.
+tuples are taken, also behind a Depend of the same func graph, which then stands in front of the element; constants that
+a call returns leave it (``const_output_eliminate``); virtual operators are their first input. It reads all func graphs
+that are called and makes two new ones; nodes of a K graph that is called in the backward pass become nodes of that.
+Done by evaluation: a node is made when somebody reads it, so that what nobody reads goes.
 
 Compared with MindSpore's graphs in front of ``cconv`` in 10 strategies of 2 families (MindSpore 2.9.0), with `cse`,
 `renormalize` and `update_state`: all nodes are equal, 531 to 795 of them.

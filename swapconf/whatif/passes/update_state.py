@@ -16,25 +16,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from swapconf.trace.launch_graph import DEPEND, ITEM, LOAD, STATE, TUPLE
-from swapconf.whatif.lift.func_graphs import (
-    CALL,
-    PARTIAL,
-    Callee,
-    CNode,
-    Constant,
-    Monad,
-    Parameter,
-    Value,
-    met,
-)
+from swapconf.whatif.lift.func_graphs import CALL, PARTIAL, Callee, CNode, Constant, Monad, Parameter, Value, met
 
 _SPECIAL = frozenset({ITEM, DEPEND, PARTIAL, TUPLE, CALL})
 _MOST_ROUNDS = 4
 
 
 def merge_states(ends: Sequence[CNode], taken: Mapping[CNode, Sequence[CNode]], *, is_early: bool = False) -> None:
-    """Edits what leads to ``ends``. ``taken``: by a Depend of a tuple those of its elements; ``is_early``: of cells that
-    are inlined before gradients are made, where tuples are taken apart behind these passes."""
+    """Edits what leads to ``ends``. ``taken``: by a Depend of a tuple those of its elements; ``is_early``: of cells
+    that are inlined before gradients are made, where tuples are taken apart behind these passes."""
     states = _States(ends, taken, is_early=is_early)
     for _ in range(_MOST_ROUNDS):
         changed = states.behind_nothing()
