@@ -34,8 +34,7 @@ def load_first(module: EarlyGraph) -> None:
         first = _first_monad(graph)
         for load in _first_loads(graph):
             state = load.inputs[1]
-            is_state = isinstance(state, CNode) and state.primitive == STATE
-            if is_state and len(users[state]) != _ONLY_LOADED and not _is_behind_a_call(state):
+            if isinstance(state, CNode) and len(users[state]) != _ONLY_LOADED and not _is_behind_a_call(state):
                 load.inputs[1] = first
 
 
