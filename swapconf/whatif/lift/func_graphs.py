@@ -9,7 +9,7 @@ one (the second output of a K graph is the closure of its gradients).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeAlias
@@ -152,6 +152,7 @@ class CNode:
 
 
 Value: TypeAlias = "CNode | Parameter | Constant | Callee"
+Users: TypeAlias = "Mapping[CNode, Sequence[tuple[CNode, int]]]"  # who reads a node, and at which place
 
 
 @dataclass(eq=False, slots=True)

@@ -9,8 +9,7 @@ layers, of attentions and of networks is equal, in graphs in which layers, or bo
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Collection
 
 from swapconf.trace.launch_graph import LOAD, STATE, TUPLE
 from swapconf.whatif.lift.func_graphs import (
@@ -20,6 +19,7 @@ from swapconf.whatif.lift.func_graphs import (
     EarlyGraph,
     Monad,
     Parameter,
+    Users,
     Value,
     sorted_from,
 )
@@ -27,7 +27,6 @@ from swapconf.whatif.passes.inline import inlined
 from swapconf.whatif.passes.update_state import merge_states
 
 _MEMORY = "(<UMonad, NoShape>) -> (<UMonad, NoShape>)"
-_Users: TypeAlias = "Mapping[CNode, Sequence[tuple[CNode, int]]]"
 
 
 def without_borders(module: EarlyGraph, again: Collection[EarlyFuncGraph]) -> None:
@@ -47,7 +46,7 @@ def without_borders(module: EarlyGraph, again: Collection[EarlyFuncGraph]) -> No
             module.graphs[graph.name] = graph
 
 
-def _attach(call: CNode, graph: EarlyFuncGraph, users: _Users) -> None:
+def _attach(call: CNode, graph: EarlyFuncGraph, users: Users) -> None:
     """The load in front of a call and the first in it. A state behind one load goes before gradients are made, as what
     adds to its gradient is pure; that behind two, which are in a tuple, stays (`UpdatestatePureNodeEliminater`)."""
     names = [name for name in graph.parameters if Parameter(graph.name, name).monad is Monad.MEMORY]
@@ -70,12 +69,12 @@ def _is_load(node: CNode, state: Value) -> bool:
     return node.primitive == LOAD and node.inputs[1] == state
 
 
-def _handed_on(load: CNode, users: _Users) -> list[CNode]:
+def _handed_on(load: CNode, users: Users) -> list[CNode]:
     """The load, and what adds to its gradient."""
     return [load, *(user for user, _ in users.get(load, ()) if user.primitive in VIRTUAL)]
 
 
-def _is_attached(load: CNode, users: _Users) -> bool:
+def _is_attached(load: CNode, users: Users) -> bool:
     readers = [user for handed in _handed_on(load, users) for user, _ in users.get(handed, ())]
     tuples = [user for reader in readers if reader.primitive == TUPLE for user, _ in users.get(reader, ())]
     return any(reader.primitive == STATE for reader in (*readers, *tuples))

@@ -9,7 +9,7 @@ recomputes stay, others are inlined as if they had never been (`borders`).
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from swapconf.decide.strategy import Strategy
 from swapconf.trace.launch_graph import DEPEND, TUPLE
@@ -80,13 +80,7 @@ def calls_under(module: EarlyGraph, kept: Kept) -> LoweredCalls:
     gone = merged([after.forward, after.backward])
     captured = captures(before, turns, after, gone, kept.loads)
     calls = lower(after.forward, after.backward, captured, kept.outputs)
-    return LoweredCalls(
-        result=calls.result,
-        gradients=_returned(calls.gradients, kept),
-        saved=calls.saved,
-        parameters=calls.parameters,
-        douts=calls.douts,
-    )
+    return replace(calls, gradients=_returned(calls.gradients, kept))
 
 
 def _returned(gradients: Ref, kept: Kept) -> Lowered:

@@ -161,8 +161,6 @@ class _Inlining:
         if node.index is not None:
             return self._element(self._value(node.inputs[0], frame), node.index, node, frame)
         things = [self._value(value, frame) for value in node.inputs]
-        if node.primitive in _ZEROS and isinstance(things[0], Constant):
-            return _ZERO
         copy = self._copied(node, list(map(self._plain, things)), frame)
         if node.primitive == TUPLE:
             self._elements[copy] = things
