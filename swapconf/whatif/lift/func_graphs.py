@@ -239,16 +239,16 @@ class EarlyGraph:
         return list(dict.fromkeys(node.graph for node in self.nodes()))
 
 
-def met(module: EarlyGraph | None, ends: Iterable[CNode]) -> list[CNode]:
-    """Nodes that lead to some, and with ``module`` those of the func graphs that these call: each before its inputs,
-    the last one first."""
+def met(module: EarlyGraph | None, ends: Iterable[CNode], *, first_first: bool = False) -> list[CNode]:
+    """Nodes that lead to some, and with ``module`` those of the func graphs that these call: each before its inputs.
+    ``first_first``: in which order inputs are followed."""
     found, stack = dict[CNode, None](), list(reversed(list(ends)))
     while stack:
         node = stack.pop()
         if node in found:
             continue
         found[node] = None
-        for given in node.inputs:
+        for given in reversed(node.inputs) if first_first else node.inputs:
             if isinstance(given, CNode):
                 stack.append(given)
             elif isinstance(given, Callee) and module is not None and given.name in module.graphs:

@@ -58,7 +58,7 @@ class _States:
         self._look()
 
     def _look(self) -> list[CNode]:
-        nodes = met(None, self._ends)
+        nodes = met(None, self._ends, first_first=True)
         self._users = {}
         self._alive = set(nodes)
         for node in nodes:
@@ -73,7 +73,7 @@ class _States:
         self._look()
 
     def _attached(self, *primitives: str) -> Iterator[tuple[CNode, CNode]]:
-        """States and what they are attached to, the last ones first; those that are still there."""
+        """States and what they are attached to, as `DeepScopedGraphSearch` meets them; those that are still there."""
         for node in self._look():
             attached = node.inputs[1] if node.primitive == STATE and len(node.inputs) == 2 else None
             if isinstance(attached, CNode) and node in self._alive and attached.primitive in primitives:
