@@ -3,7 +3,7 @@
 Source: MindSpore, ``frontend/optimizer/auto_monad_eliminate.cc`` (`GenerateLoadGroups`, `ReplaceUpdateStateForLoad`).
 It reads the types of loads (a parameter that is trained is handed on as a tensor, only others as a reference), calls in
 front of them, and who reads a state, and changes the state of the first load of a reference: that with which its func
-graph begins. Loads of one parameter in several states are not merged here; in no family is a parameter loaded twice.
+graph begins, as of the biases of a router. Loads of one parameter in several states are not merged here: none was seen.
 """
 
 from __future__ import annotations
