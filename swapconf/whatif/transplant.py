@@ -22,13 +22,13 @@ import numpy as np
 from swapconf.trace.launch_graph import ITEM, NO_NODE
 from swapconf.whatif.graph.nodes import Nodes
 from swapconf.whatif.graph.prefetch import prefetched
-from swapconf.whatif.lift.func_graphs import CNode, Constant, Parameter
+from swapconf.whatif.lift.func_graphs import PREFETCH, CNode, Constant, Parameter
 from swapconf.whatif.passes.backend import Given, Lowered, LoweredCalls, Ref, upwards
 from swapconf.whatif.passes.offload import MOVE
 from swapconf.whatif.placed_calls import BaselineCalls, PlacedCall, handed_on, results
 
 _HOST_SIDE = '"CPU"'
-_PREFETCH, _FUSION, _GROUP = "backward_prefetch", "fusion", "group"
+_FUSION, _GROUP = "fusion", "group"
 
 
 def transplanted(baseline: BaselineCalls, calls: LoweredCalls) -> Nodes:
@@ -141,7 +141,7 @@ class _Transplant:
         name = f"{source.scope}/{node.primitive}" if source is not None else ""
         number = self._nodes.add(node.primitive, inputs, name, node.output, _fused(source))
         if node.primitive == MOVE and source is not None and source.inputs[1] != Constant(_HOST_SIDE):
-            self._back[number] = Constant(source.attributes.get(_PREFETCH, "")).number or 1
+            self._back[number] = Constant(source.attributes.get(PREFETCH, "")).number or 1
         return number
 
 

@@ -1,13 +1,16 @@
 """MindSpore's passes on its early graph, each against the graph that MindSpore 2.9.0 had behind it, and the last one.
 
-`tests/traces/early` has of two families (Llama: 3 layers; Qwen3: the 2 layers of a last stage; 2 micro-batches, lazy
-inline, jit_level O0), as MindSpore printed them, without what it tells of source files:
+`tests/traces/early.tar.xz` has of three families (Llama: 3 layers; Qwen3, with and without experts: the 2 layers of a
+last stage; 2 micro-batches, lazy inline, jit_level O0), as MindSpore printed them, without layouts and what it tells of
+source files and of gradients:
 
 - last_graph.json and cconv.ir: of a run without swap and recompute the last graph and the func graphs behind ``cconv``;
-- layers.ir, cells.ir: the early graph (``opt_a_r2_j0_27``) of one in which layers, or attention and networks of all
-  layers, are kept as func graphs; swapped.ir: that of a run which recomputes one layer and swaps another;
-- expected.json: of true runs with strategies the primitives in the order of their launches, and of some the graphs
-  behind passes, as hashes.
+- cells.ir: the early graph (``opt_a_r2_j0_27``) of one in which layers, and mostly their attention and network, are
+  kept as func graphs;
+- swapped.ir: the early graph of a strategy of Qwen3 itself, which swaps one layer and recomputes parts of both;
+- expected.json: how true runs differ from a config of this repository; of these the primitives in the order of their
+  launches, the marks in their own early graphs and, where the early graph of the strategy is equal to one made of
+  cells.ir, the graphs that MindSpore had behind passes, as hashes.
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ import json
 import re
 import tarfile
 from collections import Counter
+from collections.abc import Iterable
 from functools import cache
 from gzip import compress
 from pathlib import Path
@@ -26,31 +30,54 @@ from typing import Any
 import pytest
 from _pytest.mark import ParameterSet
 
+from swapconf.config.overrides import of_file
+from swapconf.decide.strategy import Strategy
+from swapconf.study.study import study_for_check
 from swapconf.trace import launch_graph
 from swapconf.trace.launch_graph import LaunchGraph
 from swapconf.trace.launch_order import launched
 from swapconf.whatif.graph.nodes import Nodes
 from swapconf.whatif.lift import early_text
-from swapconf.whatif.lift.func_graphs import Callee, CNode, Constant, EarlyGraph, Parameter, Value, sorted_from
+from swapconf.whatif.lift.func_graphs import (
+    OFFLOAD,
+    PREFETCH,
+    Callee,
+    CNode,
+    Constant,
+    EarlyGraph,
+    Parameter,
+    Value,
+    sorted_from,
+)
 from swapconf.whatif.passes.backend import LoweredCalls, lower_captured
-from swapconf.whatif.passes.calls import Kept, calls_under, without_borders
+from swapconf.whatif.passes.borders import without_borders
+from swapconf.whatif.passes.calls import Kept, calls_of
 from swapconf.whatif.passes.captures import loads_captured
+from swapconf.whatif.passes.marks import NoBorder, cells_again, mark_offload
+from swapconf.whatif.passes.not_recompute import hand_on
 from swapconf.whatif.passes.offload import offload
 from swapconf.whatif.passes.recompute_cell import recompute
 from swapconf.whatif.placed_calls import BaselineCalls, NotTheSameGraph, saved_outputs
 from swapconf.whatif.transplant import transplanted
 from swapconf.words.findings import SwapconfError
-from tests.helpers import TRACES
+from tests.helpers import ROOT, TRACES
 
-FOLDER = TRACES / "early"
-FAMILIES = tuple(path.name.removesuffix(".tar.xz") for path in sorted(FOLDER.glob("*.tar.xz")))
+FAMILIES = ("llama", "qwen3", "qwen3_moe")
 
 
 @cache
-def texts(family: str) -> dict[str, bytes]:
-    with tarfile.open(FOLDER / f"{family}.tar.xz") as files:
+def recorded() -> dict[str, bytes]:
+    with tarfile.open(TRACES / "early.tar.xz") as files:
         members = {member.name: files.extractfile(member) for member in files.getmembers()}
         return {name: content.read() for name, content in members.items() if content is not None}
+
+
+def texts(family: str) -> dict[str, bytes]:
+    return {
+        name.removeprefix(f"{family}/"): content
+        for name, content in recorded().items()
+        if name.startswith(f"{family}/")
+    }
 
 
 def early(family: str, name: str) -> EarlyGraph:
@@ -75,20 +102,40 @@ def baseline(family: str) -> tuple[BaselineCalls, Kept]:
     outputs = saved_outputs(graph)
     calls = lower_captured(module.forward, module.backward, outputs)
     kept = Kept.of(calls, outputs, loads_captured(module.forward))
-    return BaselineCalls.of(graph, calls, is_pipelined=family == "qwen3"), kept
+    return BaselineCalls.of(graph, calls, is_pipelined=family != "llama"), kept
 
 
-def expected(kind: str) -> list[ParameterSet]:
+@cache
+def expected(family: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(texts(family)["expected.json"])
+    return found
+
+
+def runs(kind: str) -> list[ParameterSet]:
+    """Strategies of which this is recorded."""
     return [
-        pytest.param(family, run, id=f"{family}-{run['early']}-{run.get('runs_again', '')}")
+        pytest.param(family, run, id=f"{family}-{run['name']}")
         for family in FAMILIES
-        for run in json.loads(texts(family)["expected.json"])[kind]
+        for run in expected(family)["strategies"]
+        if kind in run
     ]
+
+
+def strategy_of(family: str, run: dict[str, Any]) -> Strategy:
+    config = expected(family)
+    document = of_file(str(ROOT / config["config"]), [*config["set"], *run["set"]])
+    strategy = study_for_check(document, {}, "2.9.0", "1.9.0").strategy
+    assert strategy is not None
+    return strategy
 
 
 def order(nodes: Nodes) -> str:
     graph = nodes.frozen()
-    return hashlib.sha256("\n".join(graph.primitive[node] for node in launched(graph)).encode()).hexdigest()
+    return hashed(graph.primitive[node] for node in launched(graph))
+
+
+def hashed(lines: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
 def fingerprint(module: EarlyGraph) -> dict[str, Any]:
@@ -109,17 +156,47 @@ def fingerprint(module: EarlyGraph) -> dict[str, Any]:
         inputs = [told(value) for value in node.inputs]
         known[node] = hashlib.sha256(repr((node.primitive, inputs)).encode()).hexdigest()[:16]
     lines = (f"{key} {count}" for key, count in sorted(Counter(known.values()).items()))
-    return {"nodes": len(known), "hash": hashlib.sha256("\n".join(lines).encode()).hexdigest()}
+    return {"nodes": len(known), "hash": hashed(lines)}
 
 
-@pytest.mark.parametrize(("family", "run"), expected("passes"))
+def marks(module: EarlyGraph) -> dict[str, Any]:
+    """Of all nodes that move, each by its scope, primitive, operator and prefetch."""
+    lines = [
+        f"{node.scope} {node.primitive} {re.sub('[0-9]+', 'N', node.operator)} {node.attributes[PREFETCH]}"
+        for node in module.nodes()
+        if OFFLOAD in node.attributes
+    ]
+    return {"nodes": len(lines), "hash": hashed(sorted(lines))}
+
+
+@pytest.mark.parametrize(("family", "run"), runs("marks"))
+def test_a_strategy_marks_the_nodes_that_it_marked_in_its_true_run(family: str, run: dict[str, Any]) -> None:
+    module, strategy = early(family, "cells.ir"), strategy_of(family, run)
+    without_borders(module, cells_again(module, strategy))
+    mark_offload(module, strategy)
+    assert marks(module) == run["marks"]
+
+
+@pytest.mark.parametrize(("family", "run"), runs("passes"))
 def test_each_pass_leaves_the_graph_that_mindspore_left(family: str, run: dict[str, Any]) -> None:
-    module = early(family, run["early"])
+    module, strategy, behind = early(family, "cells.ir"), strategy_of(family, run), run["passes"]
+    if not run.get("keeps_all"):
+        without_borders(module, cells_again(module, strategy))
+    mark_offload(module, strategy)
+    primals = recompute(module)
+    assert fingerprint(module) == behind["recompute_cell"]
+    offload(module)
+    assert fingerprint(module) == behind["offload"]
+    hand_on(module, primals)
+    assert fingerprint(module) == behind["not_recompute"]
+
+
+def test_recompute_and_offload_leave_the_graph_of_a_strategy_that_does_both() -> None:
+    module, behind = early("qwen3", "swapped.ir"), expected("qwen3")["swapped"]
     recompute(module)
-    assert fingerprint(module) == run["recompute_cell"]
-    moved = offload(module)
-    assert fingerprint(module) == run["offload"]
-    assert bool(moved) is (run["early"] == "swapped.ir")
+    assert fingerprint(module) == behind["recompute_cell"]
+    assert offload(module) > 0
+    assert fingerprint(module) == behind["offload"]
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -129,13 +206,26 @@ def test_calls_of_the_run_without_a_strategy_are_put_back_in_their_places(family
     assert order(transplanted(found, found.calls)) == order(Nodes(found.graph))
 
 
-@pytest.mark.parametrize(("family", "run"), expected("strategies"))
+@pytest.mark.parametrize(("family", "run"), runs("order"))
 def test_a_strategy_is_launched_in_the_order_of_its_true_run(family: str, run: dict[str, Any]) -> None:
     found, kept = baseline(family)
-    module = early(family, run["early"])
-    without_borders(module, lambda graph: bool(run["runs_again"] and re.search(run["runs_again"], graph.name)))
-    nodes = transplanted(found, calls_under(module, kept))
+    nodes = transplanted(found, calls_of(early(family, "cells.ir"), strategy_of(family, run), kept))
     assert order(nodes) == run["order"]
+
+
+@pytest.mark.parametrize(
+    ("family", "asked", "lacking"),
+    [
+        ("qwen3", r"recompute_config.select_recompute={'mlp\.linear_fc1': True}", "2.mlp.linear_fc1"),
+        ("qwen3", "recompute_config.select_recompute_exclude={'add': True}", "3.add"),
+        ("qwen3", r"recompute_config.select_comm_recompute={'mlp\.linear_fc2\.reshape': True}", "2.mlp.linear_fc2"),
+        ("llama", "recompute_config.recompute=True", "recompute_slice_activation"),
+    ],
+)
+def test_what_has_no_func_graph_of_its_own_is_refused(family: str, asked: str, lacking: str) -> None:
+    strategy = strategy_of(family, {"set": ['swap_config={"swap": false}', asked]})
+    with pytest.raises(NoBorder, match=re.escape(lacking)):
+        cells_again(early(family, "cells.ir"), strategy)
 
 
 def test_calls_of_another_model_are_not_found() -> None:

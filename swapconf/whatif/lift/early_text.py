@@ -41,6 +41,7 @@ _FREE = re.compile(r"\$\(@(.*?):(.*)\)")
 _OWN = re.compile(r"%(\d+)")
 _PARAMETER = re.compile(r"%?(para\d+_\S*)")
 _CLOSURE = re.compile(r"@+([^@\s,\]()]+)")
+_INSTANCE = re.compile(r"\{instance name: (.*?)\}")
 _SCOPE, _TYPES, _TOLD = "      # Scope: (", "      : ", ("      # ", "      : ")
 _ATTRIBUTES, _MARKS, _PRIMAL = "primitive_attrs", "cnode_attrs", "cnode_primal_attrs"
 
@@ -90,6 +91,7 @@ class _Printing:
             start["name"] or "",
             attributes=found.get(_ATTRIBUTES, {}),
             marks=frozenset(found.get(_MARKS, ())),
+            operator=instance[1] if (instance := _INSTANCE.search(told)) else "",
             unique=numbers.get("unique_id", "").strip('"'),
             forward_unique=numbers.get("forward_unique_id", "").strip('"'),
             closures=tuple(_CLOSURE.findall(match["closures"] or "")),

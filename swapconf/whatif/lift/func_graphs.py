@@ -9,7 +9,7 @@ one (the second output of a K graph is the closure of its gradients).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeAlias
@@ -19,6 +19,7 @@ from swapconf.trace.postorder import postorder
 
 CALL, PARTIAL = "call", "Partial"
 K_GRAPH, GRADIENTS = "recompute_k_graph", "recompute_grad_graph"  # flags of func graphs
+OFFLOAD, PREFETCH = "offload", "backward_prefetch"  # attributes of primitives
 VIRTUAL = ("_VirtualAssignAdd", "_VirtualDiv", "_VirtualAdd", "_VirtualPipelineEnd")
 _OF_PRIMITIVE = re.compile(r"▸(PrimFunc_|[A-Z])\w*_\d+$")
 _NUMBER = re.compile(r"I64\((-?\d+)\)")
@@ -83,7 +84,7 @@ class Callee:
 @dataclass(eq=False, slots=True)
 class CNode:
     """Attributes:
-    name: In MindSpore's IR; not unique.
+    name: In MindSpore's IR; not unique. ``operator``: what its cell calls the primitive; "" for none.
     attributes: Of the primitive; ``marks``: what a pass has set on the node itself.
     unique, forward_unique: Number of the node; of that whose gradient it is. "" for none.
     types: As printed: ``(types of inputs) -> (types of outputs)``.
@@ -101,6 +102,7 @@ class CNode:
     forward_unique: str = ""
     types: str = ""
     closures: tuple[str, ...] = ()
+    operator: str = ""
 
     @property
     def index(self) -> int | None:
@@ -145,10 +147,12 @@ class CNode:
             self.forward_unique,
             self.types,
             self.closures,
+            self.operator,
         )
 
 
 Value: TypeAlias = "CNode | Parameter | Constant | Callee"
+Users: TypeAlias = "Mapping[CNode, Sequence[tuple[CNode, int]]]"  # who reads a node, and at which place
 
 
 @dataclass(eq=False, slots=True)
@@ -235,16 +239,16 @@ class EarlyGraph:
         return list(dict.fromkeys(node.graph for node in self.nodes()))
 
 
-def met(module: EarlyGraph | None, ends: Iterable[CNode]) -> list[CNode]:
-    """Nodes that lead to some, and with ``module`` those of the func graphs that these call: each before its inputs,
-    the last one first."""
+def met(module: EarlyGraph | None, ends: Iterable[CNode], *, first_first: bool = False) -> list[CNode]:
+    """Nodes that lead to some, and with ``module`` those of the func graphs that these call: each before its inputs.
+    ``first_first``: in which order inputs are followed."""
     found, stack = dict[CNode, None](), list(reversed(list(ends)))
     while stack:
         node = stack.pop()
         if node in found:
             continue
         found[node] = None
-        for given in node.inputs:
+        for given in reversed(node.inputs) if first_first else node.inputs:
             if isinstance(given, CNode):
                 stack.append(given)
             elif isinstance(given, Callee) and module is not None and given.name in module.graphs:

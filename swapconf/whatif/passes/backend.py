@@ -217,23 +217,34 @@ def _add_together(roots: Sequence[Ref]) -> None:
 
 
 def _enforce_order(roots: Sequence[Ref], captured: Sequence[Ref]) -> None:
-    """`OrderEnforcer::HandleUpdateState`."""
-    states = {one for one in captured if isinstance(one, Lowered) and one.primitive == STATE}
-    if not states:
-        return
+    """`OrderEnforcer::HandleSideEffectNode`, of what changes a parameter, and of the Partial, which is given both."""
     nodes = upwards(roots)
-    place = {node: turn for turn, node in enumerate(nodes)}
-    readers = _readers(nodes)
+    states = {one for one in captured if isinstance(one, Lowered) and one.primitive == STATE}
     parameters = [one for one in captured if isinstance(one, Given)]
-    done = set[Lowered]()
+    waits = _Waits({node: turn for turn, node in enumerate(nodes)}, _readers(nodes))
     for node in nodes:
         state = node.inputs[0] if node.primitive == STATE else None
-        if not isinstance(state, Lowered) or state not in states:
-            continue
+        if isinstance(state, Lowered) and state in states:
+            waits.let_wait(state, parameters)
+        last = node.inputs[-1] if node.primitive not in _AS_THEY_ARE and node.inputs else None
+        if isinstance(last, Lowered) and last.primitive == STATE:
+            waits.let_wait(last, [one for one in node.inputs if isinstance(one, Given)])
+
+
+@dataclass
+class _Waits:
+    """``place``: in the topological order. ``readers``: see the function; ``done``: those that are waited for."""
+
+    place: Mapping[Lowered, int]
+    readers: Mapping[Given, Sequence[Lowered]]
+    done: set[Lowered] = field(default_factory=set)
+
+    def let_wait(self, state: Lowered, parameters: Iterable[Given]) -> None:
         for parameter in parameters:
-            waiting = [one for one in readers.get(parameter, ()) if one not in done and not _depends(one, state, place)]
-            done.update(waiting)
-            ordered = sorted(dict.fromkeys(waiting), key=lambda one: place[one])
+            readers = self.readers.get(parameter, ())
+            waiting = [one for one in readers if one not in self.done and not _depends(one, state, self.place)]
+            self.done.update(waiting)
+            ordered = sorted(dict.fromkeys(waiting), key=lambda one: self.place[one])
             state.inputs += [one for one in ordered if not _is_attached(one, state)]
 
 

@@ -1,26 +1,31 @@
-"""EARLY GRAPH + cells that run again -> CALLS: the forward and the backward pass of a micro-batch under a strategy.
+"""EARLY GRAPH + STRATEGY -> CALLS: the forward and the backward pass of a micro-batch under a strategy.
 
 All passes from ``merge_forward`` of the second round of ``opt_a`` (the dump ``opt_a_r2_j0_27`` of 2.9.0) to ``cconv``
 that change anything of the two, in MindSpore's order. The early graph is of a run in which cells are kept as func
 graphs of their own (``Cell.add_flags(output_recompute=False)``, which changes nothing else): those that a strategy
-recomputes stay, others are inlined as if they had never been (`without_borders`).
+recomputes stay, others are inlined as if they had never been (`borders`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 
+from swapconf.decide.strategy import Strategy
 from swapconf.trace.launch_graph import DEPEND, TUPLE
-from swapconf.whatif.lift.func_graphs import EarlyFuncGraph, EarlyGraph
+from swapconf.whatif.lift.func_graphs import EarlyGraph
+from swapconf.whatif.passes.auto_monad_eliminator import load_first
 from swapconf.whatif.passes.backend import Lowered, LoweredCalls, Ref, lower
+from swapconf.whatif.passes.borders import without_borders
 from swapconf.whatif.passes.captures import captures, free_variables, places
 from swapconf.whatif.passes.cse import merged
 from swapconf.whatif.passes.inline import drop_virtual, inlined
+from swapconf.whatif.passes.marks import cells_again, mark_offload
+from swapconf.whatif.passes.not_recompute import hand_on, inline_left_out
 from swapconf.whatif.passes.offload import offload
 from swapconf.whatif.passes.recompute_cell import recompute
 from swapconf.whatif.passes.renormalize import drop_dead_elements, drop_zeros
-from swapconf.whatif.passes.update_state import InlinedStates, merge_states, merge_states_of_graphs
+from swapconf.whatif.passes.update_state import merge_states, merge_states_of_graphs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,29 +54,33 @@ class Kept:
         return cls(outputs=outputs, loads=loads, behind=behind, are_all=are_all)
 
 
+def calls_of(module: EarlyGraph, strategy: Strategy, kept: Kept) -> LoweredCalls:
+    """Edits the module. Raises NoBorder."""
+    without_borders(module, cells_again(module, strategy))
+    mark_offload(module, strategy)
+    return calls_under(module, kept)
+
+
 def calls_under(module: EarlyGraph, kept: Kept) -> LoweredCalls:
     """Edits the module, of which the borders are those of the strategy, its marks those of its swap."""
-    recompute(module)
+    primals = recompute(module)
     offload(module)
+    hand_on(module, primals)
+    inline_left_out(module, primals)
     drop_dead_elements(module)
+    load_first(module)
     merged(module.reached())
     drop_zeros(module)
     drop_dead_elements(module)
     merge_states_of_graphs([graph.end for graph in module.reached()])
     before, turns = free_variables(module, module.backward), places(module.forward)
     drop_virtual(module)
-    after = inlined(module)
+    after = inlined(module, module.forward)
     merge_states([after.forward.end, after.backward.end], after.taken)
     gone = merged([after.forward, after.backward])
     captured = captures(before, turns, after, gone, kept.loads)
     calls = lower(after.forward, after.backward, captured, kept.outputs)
-    return LoweredCalls(
-        result=calls.result,
-        gradients=_returned(calls.gradients, kept),
-        saved=calls.saved,
-        parameters=calls.parameters,
-        douts=calls.douts,
-    )
+    return replace(calls, gradients=_returned(calls.gradients, kept))
 
 
 def _returned(gradients: Ref, kept: Kept) -> Lowered:
@@ -82,18 +91,3 @@ def _returned(gradients: Ref, kept: Kept) -> Lowered:
     behind, rest = gradients.inputs[: kept.behind], gradients.inputs[kept.behind :]
     depend = Lowered(DEPEND, [None, Lowered(TUPLE, list(behind))])
     return depend if kept.are_all else Lowered(TUPLE, [depend, *rest])
-
-
-def without_borders(module: EarlyGraph, runs_again: Callable[[EarlyFuncGraph], bool]) -> None:
-    """Edits the module: K graphs of cells that do not run again are inlined. Exact for layers; where cells inside of
-    layers are kept that do not run again, loads in front of them are in other states than without."""
-
-    def stays(graph: EarlyFuncGraph) -> bool:
-        return not (graph.is_k_graph and graph.is_of_cell) or runs_again(graph)
-
-    if all(map(stays, module.graphs.values())):
-        return
-    after = inlined(module, stays)
-    InlinedStates([after.forward.end, after.backward.end], after.taken).merge()
-    for graph in (after.forward, after.backward):
-        module.graphs[graph.name] = graph

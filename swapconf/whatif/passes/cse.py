@@ -2,7 +2,8 @@
 
 Source: MindSpore, ``cse.cc`` of the front end (`CSE::BuildOrderGroupAndDoReplace`, `CheckReplace`).
 It reads primitives, attributes of primitives, inputs and scopes, and changes who reads what: of equal nodes the first
-in the topological order stays. Nodes that run again (scope ``recompute_``) are only merged where `recompute_cell` has
+in the topological order stays. What is written in place, as its type tells, stays (2.9.0, not in the public source).
+Nodes that run again (scope ``recompute_``) are only merged where `recompute_cell` has
 marked them. Constants that are printed without all of their elements may differ where they print alike: nodes that read
 such are told apart by their names, too. Compared with MindSpore's graph behind the pass in 7 runs x 3 rounds: equal but
 for products of the optimizer that read such constants.
@@ -21,7 +22,7 @@ from swapconf.whatif.passes.recompute_cell import AGAIN
 _NUMBERED = re.compile(r"^(equiv_\d+_)+")
 _COUNTED = re.compile(r"(?<![A-Za-z])\d+(?=_|$)|_\d+$")
 _APART = frozenset({RETURN, "J"})
-_HIDDEN = "side_effect_hidden"
+_HIDDEN, _INPLACE = "side_effect_hidden", "is_inplace"
 
 
 def merged(graphs: Iterable[EarlyFuncGraph]) -> dict[CNode, CNode]:
@@ -57,7 +58,9 @@ def plain(name: str) -> str:
 
 def _can_be_merged(node: CNode) -> bool:
     runs_again = node.scope.startswith(AGAIN) and MAY_MERGE not in node.marks
-    return node.primitive not in _APART and not runs_again and _HIDDEN not in node.attributes
+    return (
+        node.primitive not in _APART and not runs_again and _HIDDEN not in node.attributes and _INPLACE not in node.made
+    )
 
 
 def _key(node: CNode) -> object:

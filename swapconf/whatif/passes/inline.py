@@ -1,10 +1,10 @@
 """Inlining of calls (``a_1``, ``b_1``): what a forward and a backward pass are without calls of other func graphs.
 
 Source: MindSpore, the inliner and the rules that run with it in ``b_1``, by what they do, not line by line: elements of
-tuples are taken, also behind a Depend, which then stands in front of the element; constants that a call returns leave
-it (``const_output_eliminate``); virtual operators are their first input. It reads all func graphs that are called and
-makes two new ones; nodes of a K graph that is called in the backward pass become nodes of that. Done by evaluation: a
-node is made when somebody reads it, so that what nobody reads goes.
+tuples are taken, also behind a Depend of the same func graph, which then stands in front of the element; constants that
+a call returns leave it (``const_output_eliminate``); virtual operators are their first input. It reads all func graphs
+that are called and makes two new ones; nodes of a K graph that is called in the backward pass become nodes of that.
+Done by evaluation: a node is made when somebody reads it, so that what nobody reads goes.
 
 Compared with MindSpore's graphs in front of ``cconv`` in 10 strategies of 2 families (MindSpore 2.9.0), with `cse`,
 `renormalize` and `update_state`: all nodes are equal, 531 to 795 of them.
@@ -31,7 +31,7 @@ from swapconf.whatif.lift.func_graphs import (
 )
 
 _ZEROS = ("ZerosLike", "ZerosLikeExt")
-_UNKNOWN = "<null>"
+_UNKNOWN, _ZERO = "<null>", Constant("zeros")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,19 +73,21 @@ class _Later:
 _Thing: TypeAlias = "Value | _Closure | _Later"
 
 
-def inlined(module: EarlyGraph, keeps: Callable[[EarlyFuncGraph], bool] = lambda graph: False) -> Inlined:
-    """``keeps``: the func graphs whose calls stay."""
-    return _Inlining(module, keeps).run()
+def inlined(
+    module: EarlyGraph, forward: EarlyFuncGraph, keeps: Callable[[EarlyFuncGraph], bool] = lambda graph: False
+) -> Inlined:
+    """Of a func graph that hands on the closure of its gradients. ``keeps``: the func graphs whose calls stay."""
+    return _Inlining(module, keeps).run(forward)
 
 
 def drop_virtual(module: EarlyGraph) -> None:
-    """Edits the module."""
+    """Edits the module: also zeros of a known shape are a constant (``zero_like_fill_zero``)."""
     nodes = module.nodes()
 
     def real(value: Value) -> Value:
         while isinstance(value, CNode) and value.primitive in VIRTUAL:
             value = value.inputs[0]
-        return value
+        return _ZERO if isinstance(value, CNode) and value.primitive in _ZEROS else value
 
     for node in nodes:
         node.inputs[:] = [real(value) for value in node.inputs]
@@ -103,8 +105,9 @@ class _Inlining:
                 if node.unique and _UNKNOWN not in node.made:
                     self._types.setdefault((node.primitive, node.unique), node.types)
 
-    def run(self) -> Inlined:
-        before, after = self._module.forward, self._module.backward
+    def run(self, before: EarlyFuncGraph) -> Inlined:
+        assert before.closure is not None
+        after = self._module.graphs[before.closure.name]
         forward = EarlyFuncGraph(before.name, before.parameters, before.flags)
         backward = EarlyFuncGraph(after.name, after.parameters, after.flags)
         outer = _Frame(before, {name: Parameter(before.name, name) for name in before.parameters}, None, forward)
@@ -150,7 +153,7 @@ class _Inlining:
             graph = self._module.called(node)
             if graph is not None:
                 if not self._keeps(graph):
-                    return self._call(graph, node.inputs[1:], frame, None)
+                    return self._call(graph, node.inputs[1:], frame, frame)
                 return self._copied(node, [node.inputs[0], *self._given(node.inputs[1:], frame)], frame)
             closure = self._value(node.inputs[0], frame)
             if isinstance(closure, _Closure):
@@ -158,8 +161,6 @@ class _Inlining:
         if node.index is not None:
             return self._element(self._value(node.inputs[0], frame), node.index, node, frame)
         things = [self._value(value, frame) for value in node.inputs]
-        if node.primitive in _ZEROS and isinstance(things[0], Constant):
-            return Constant("zeros")
         copy = self._copied(node, list(map(self._plain, things)), frame)
         if node.primitive == TUPLE:
             self._elements[copy] = things
@@ -181,7 +182,8 @@ class _Inlining:
             inner: Value = value
             while isinstance(inner, CNode) and inner.primitive == DEPEND and inner not in self._elements:
                 inner = inner.inputs[0]
-            if value.primitive == DEPEND and isinstance(inner, CNode) and inner in self._elements:
+            is_here = value.primitive == DEPEND and value.graph is frame.home
+            if is_here and isinstance(inner, CNode) and inner in self._elements:
                 return self._element_behind(value, index, node, frame)
         return self._copied(node, [self._plain(value), node.inputs[1]], frame)
 

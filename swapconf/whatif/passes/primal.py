@@ -6,7 +6,8 @@ called in place of the K graph behind the pass, in 14 runs of 3 families: equal.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from swapconf.trace.launch_graph import TUPLE
 from swapconf.whatif.lift.func_graphs import K_GRAPH, CNode, EarlyFuncGraph, Parameter, Value, sorted_from
@@ -15,11 +16,19 @@ MAY_MERGE = "need_cse_after_recompute"
 _NOT_AGAIN = "not_recompute_k_graph"
 
 
-def primal(k_graph: EarlyFuncGraph, called: Callable[[Value], EarlyFuncGraph | None]) -> EarlyFuncGraph:
-    """The func graph that a K graph was made of. K graphs of primitives in it are these primitives, also of those that
-    are left out of recompute. ``called``: see `EarlyGraph`."""
+class Primal(NamedTuple):
+    """``left_out``: by call in the K graph of a primitive that must not run again that primitive in ``graph``."""
+
+    k_graph: EarlyFuncGraph
+    graph: EarlyFuncGraph
+    left_out: Mapping[CNode, CNode]
+
+
+def primal(k_graph: EarlyFuncGraph, called: Callable[[Value], EarlyFuncGraph | None]) -> Primal:
+    """What a K graph was made of. K graphs of primitives in it are these primitives. ``called``: see `EarlyGraph`."""
     found = EarlyFuncGraph(f"primal of {k_graph.name}", k_graph.parameters, k_graph.flags - {K_GRAPH})
     copies: dict[CNode, CNode] = {}
+    left_out: dict[CNode, CNode] = {}
 
     def copied(value: Value) -> Value:
         if isinstance(value, Parameter) and value.graph == k_graph.name:
@@ -35,12 +44,14 @@ def primal(k_graph: EarlyFuncGraph, called: Callable[[Value], EarlyFuncGraph | N
             call = node.inputs[0]
             assert isinstance(call, CNode)
             copy = operator(inner, list(map(copied, call.inputs[1:])), found)
+            if _NOT_AGAIN in inner.flags:
+                left_out[call] = copy
         else:
             copy = node.like(map(copied, node.inputs), found)
         copy.marks |= {MAY_MERGE}
         copies[node] = copy
     found.end.inputs.append(copied(returned))
-    return found
+    return Primal(k_graph, found, left_out)
 
 
 def operator(k_graph: EarlyFuncGraph, given: Sequence[Value], home: EarlyFuncGraph) -> CNode:

@@ -33,18 +33,20 @@ from swapconf.whatif.lift.func_graphs import (
     Value,
 )
 from swapconf.whatif.passes.k_graphs import PASSED_ON, KGraphs
-from swapconf.whatif.passes.primal import MAY_MERGE, operator, primal
+from swapconf.whatif.passes.primal import MAY_MERGE, Primal, operator, primal
 
 AGAIN = "recompute_"  # how the scope of what runs again begins
 _ZEROS = "ZerosLike"
 
 
-def recompute(module: EarlyGraph) -> None:
-    """Edits the module."""
-    _Recompute(module, KGraphs(module)).run()
+def recompute(module: EarlyGraph) -> list[Primal]:
+    """Edits the module; the primals of cells that run again."""
+    done = _Recompute(module, KGraphs(module))
+    done.run()
     for node in module.nodes():
         if node.scope.startswith(AGAIN):
             node.marks |= {MAY_MERGE}
+    return list(done.primals.values())
 
 
 @dataclass
@@ -61,7 +63,7 @@ class _Recompute:
     waiting: set[CNode] = field(default_factory=set)
     own_tuples: set[CNode] = field(default_factory=set)
     states: dict[tuple[EarlyFuncGraph, Monad], Value] = field(default_factory=dict)
-    primals: dict[str, EarlyFuncGraph] = field(default_factory=dict)
+    primals: dict[str, Primal] = field(default_factory=dict)
 
     def run(self) -> None:
         for node in reversed(self.graphs.sorted()):
@@ -81,8 +83,8 @@ class _Recompute:
     def _primal(self, k_graph: EarlyFuncGraph) -> EarlyFuncGraph:
         if k_graph.name not in self.primals:
             found = self.primals[k_graph.name] = primal(k_graph, self.module.called)
-            self.module.graphs[found.name] = found
-        return self.primals[k_graph.name]
+            self.module.graphs[found.graph.name] = found.graph
+        return self.primals[k_graph.name].graph
 
     # --- the primal
 

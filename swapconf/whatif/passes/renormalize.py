@@ -41,8 +41,9 @@ def drop_zeros(module: EarlyGraph) -> int:
             continue
         found += 1
         left = [value for value in given.inputs if not _is_zero(value)]
-        if len(left) == 1 and isinstance(left[0], CNode):
-            gone[node] = left[0]
+        only = given.inputs[0] if not left else left[0] if len(left) == 1 else None
+        if isinstance(only, CNode):
+            gone[node] = only
         elif left:
             node.inputs[0] = given.like(left, given.graph)
     read_merged(nodes, gone)

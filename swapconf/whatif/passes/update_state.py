@@ -16,42 +16,31 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from swapconf.trace.launch_graph import DEPEND, ITEM, LOAD, STATE, TUPLE
-from swapconf.whatif.lift.func_graphs import CALL, PARTIAL, Callee, CNode, Constant, Monad, Value, met
+from swapconf.whatif.lift.func_graphs import CALL, PARTIAL, Callee, CNode, Constant, Monad, Parameter, Value, met
 
 _SPECIAL = frozenset({ITEM, DEPEND, PARTIAL, TUPLE, CALL})
 _MOST_ROUNDS = 4
 
 
-def merge_states(ends: Sequence[CNode], taken: Mapping[CNode, Sequence[CNode]] | None = None) -> None:
-    """Edits what leads to ``ends``. ``taken``: by a Depend of a tuple those of its elements."""
-    states = _States(ends, taken or {})
+def merge_states(ends: Sequence[CNode], taken: Mapping[CNode, Sequence[CNode]], *, is_early: bool = False) -> None:
+    """Edits what leads to ``ends``. ``taken``: by a Depend of a tuple those of its elements; ``is_early``: of cells
+    that are inlined before gradients are made, where tuples are taken apart behind these passes."""
+    states = _States(ends, taken, is_early=is_early)
     for _ in range(_MOST_ROUNDS):
         changed = states.behind_nothing()
         changed = states.behind_depends() or changed
         if not (states.behind_loads() or changed):
             break
+    if is_early:
+        states.forget_io()
 
 
 def merge_states_of_graphs(ends: Sequence[CNode]) -> None:
     """The same before calls are inlined, once."""
     states = _States(ends, {})
+    states.behind_left_out()
     states.behind_depends()
     states.behind_loads()
-
-
-class InlinedStates:
-    """For cells that are inlined before gradients are made: there the tuple is taken apart behind these passes."""
-
-    def __init__(self, ends: Sequence[CNode], taken: Mapping[CNode, Sequence[CNode]]) -> None:
-        self._states = _States(ends, taken, is_early=True)
-
-    def merge(self) -> None:
-        for _ in range(_MOST_ROUNDS):
-            changed = self._states.behind_nothing()
-            changed = self._states.behind_depends() or changed
-            if not (self._states.behind_loads() or changed):
-                break
-        self._states.forget_io()
 
 
 class _States:
@@ -69,7 +58,7 @@ class _States:
         self._look()
 
     def _look(self) -> list[CNode]:
-        nodes = met(None, self._ends)
+        nodes = met(None, self._ends, first_first=True)
         self._users = {}
         self._alive = set(nodes)
         for node in nodes:
@@ -84,7 +73,7 @@ class _States:
         self._look()
 
     def _attached(self, *primitives: str) -> Iterator[tuple[CNode, CNode]]:
-        """States and what they are attached to, the last ones first; those that are still there."""
+        """States and what they are attached to, as `DeepScopedGraphSearch` meets them; those that are still there."""
         for node in self._look():
             attached = node.inputs[1] if node.primitive == STATE and len(node.inputs) == 2 else None
             if isinstance(attached, CNode) and node in self._alive and attached.primitive in primitives:
@@ -101,6 +90,19 @@ class _States:
             self._replace(node, node.inputs[0])
             changed = True
         return changed
+
+    def behind_left_out(self) -> None:
+        """Of what is not recomputed with a cell: it is a parameter then (`not_recompute`), and what was loaded for it
+        alone is attached to no state (seen in 2.9.0; no rule of the public source does that in a tuple)."""
+        for node in self._look():
+            attached = node.inputs[1] if node.primitive == STATE else None
+            if isinstance(attached, Parameter):
+                self._replace(node, node.inputs[0])
+            elif isinstance(attached, CNode) and attached.primitive == TUPLE:
+                attached.inputs[:] = [one for one in attached.inputs if not self._is_unread(one, attached)]
+
+    def _is_unread(self, load: Value, attached: CNode) -> bool:
+        return isinstance(load, CNode) and load.primitive == LOAD and self._only(load, attached)
 
     def _is_useless(self, node: CNode) -> bool:
         if node.primitive != STATE or len(node.inputs) != 2:
