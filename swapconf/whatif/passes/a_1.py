@@ -40,7 +40,10 @@ _Visit: TypeAlias = "tuple[Callable[[Value, int], Sequence[_Visit]], Value, int]
 
 
 def inlined_in_order(forward: EarlyFuncGraph, kept: Collection[CNode]) -> dict[CNode, int]:
-    """By operator of a forward pass its turn. ``kept``: calls of K graphs that stay calls, and have none."""
+    """By operator of a forward pass, which returns a value and the closure of its gradients, its turn.
+
+    ``kept``: calls of K graphs that stay calls, and have none.
+    """
     walk = _Walk(forward, kept)
     walk.run()
     return walk.turns
@@ -65,7 +68,8 @@ class _Walk:
     @property
     def returned(self) -> Value:
         pair = self.forward.result
-        return pair.inputs[0] if isinstance(pair, CNode) and self.forward.closure is not None else pair
+        assert isinstance(pair, CNode)
+        return pair.inputs[0]
 
     def run(self) -> None:
         self._read()
@@ -109,12 +113,20 @@ class _Walk:
 
     def _met_by_manager(self, nodes: Sequence[CNode]) -> dict[CNode, tuple[int, float]]:
         """From which element of what is returned, and by the number in the name."""
+        element = self._elements()
+        numbers = dict[CNode, float]()
+        for node in nodes:
+            number = _NUMBERED.match(node.name)
+            behind = max((numbers.get(given, 0.0) for given in self._nodes(node.inputs)), default=0.0)
+            numbers[node] = float(number[1]) if number else behind - 0.5  # met right before what it is given last
+        return {node: (element.get(node, len(element)), numbers[node]) for node in nodes}
+
+    def _elements(self) -> dict[CNode, int]:
         returned = self.returned
         is_tuple = isinstance(returned, CNode) and returned.primitive == TUPLE
-        ends = self._nodes(returned.inputs if isinstance(returned, CNode) and is_tuple else [returned])
-        element, numbers = dict[CNode, int](), dict[CNode, float]()
-        for turn, end in enumerate(ends):
-            stack = [end]
+        element = dict[CNode, int]()
+        for turn, end in enumerate(returned.inputs if isinstance(returned, CNode) and is_tuple else [returned]):
+            stack = self._nodes([end])
             while stack:
                 node = stack.pop()
                 if node not in element:
@@ -122,11 +134,7 @@ class _Walk:
                     stack += self._nodes(node.inputs)
                     if node.primitive == STATE:  # was attached to all that waits for the one before
                         stack += [reader for reader in self.readers[node.inputs[0]] if reader.primitive == DEPEND]
-        for node in nodes:
-            number = _NUMBERED.match(node.name)
-            behind = max((numbers.get(given, 0.0) for given in self._nodes(node.inputs)), default=0.0)
-            numbers[node] = float(number[1]) if number else behind - 0.5  # met right before what it is given last
-        return {node: (element.get(node, len(ends)), numbers[node]) for node in nodes}
+        return element
 
     # --- backward pass
 
