@@ -120,6 +120,7 @@ def _let_wait(forward: EarlyFuncGraph, value: CNode, out: CNode, users: dict[CNo
 
 
 def _sort_as_manager(forward: EarlyFuncGraph, module: EarlyGraph, users: dict[CNode, list[tuple[CNode, int]]]) -> None:
+    """`node_users` of the values of a forward pass, as far as users are in it."""
     nodes = [node for node in reversed(sorted_from(forward.end)) if node.graph is forward]
     inside = {node.unique for node in module.nodes() if node.graph.is_k_graph}
     kept = {node for node in nodes if node.primitive == CALL or (node.unique and node.unique in inside)}
