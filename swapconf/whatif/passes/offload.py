@@ -7,7 +7,7 @@ user in the forward pass waits for the first MoveTo by a Depend. What is in a K 
 
 Which user is first is the order of `node_users` in the manager: first that in which `a_1` inlined them, then what
 `recompute_cell` has put there, from the end back (54 of 54 by MindSpore's log). A call that the model leaves out of
-recompute stays where the manager met it, mostly in front, and yet another user waits (10 of 10 routers of DeepSeek-V3;
+recompute stays where the manager met it, mostly in front, and yet another user waits (12 of 12 routers of DeepSeek-V3;
 the public source has no such rule, observed), so it is behind all others here.
 
 Compared with MindSpore 2.9.0 in 33 runs of Llama, Qwen3 with and without experts, DeepSeek-V3 and TeleChat3 (first and
