@@ -124,3 +124,25 @@ def test_what_only_states_wait_for_has_no_gradient_and_is_met_from_what_it_reads
     turned = turns("%para1_w", tmp_path, returned=WITH_STATE)
     assert turned["Add"] < turned["Assign"]  # no gradient leads to it, so the manager's order is left
     assert turned["Assign"] < turned["UpdateState"]  # not met from the result, which waits for another state then
+
+
+@pytest.mark.parametrize(
+    ("add", "sub", "first", "second"), [("%para1_z", "0", "Sin", "Cos"), ("0", "%para1_z", "Cos", "Sin")]
+)
+def test_of_a_returned_tuple_that_is_met_first_which_the_last_parameter_leads_to(
+    add: str, sub: str, first: str, second: str, tmp_path: Path
+) -> None:
+    nodes = f"""\
+  %0(v) = Neg(%para0_x)
+  %1(p) = Sin(%0)
+  %2(q) = Cos(%0)
+  %3(r) = Add(%1, {add})
+  %4(s) = Sub(%2, {sub})
+  %5(t) = MakeTuple(%3, %4)
+  %6(pair) = MakeTuple(%5, @b)
+  Return(%6)
+"""
+    start, _, rest = STEP.format(weight="").partition("  %0(equiv_9_a)")
+    text = f"{start.replace('para1_w', 'para1_z')}{nodes}{rest.partition(RETURNED)[2]}"
+    turned = {node.primitive: turn for node, turn in inlined_in_order(read(text, tmp_path).graphs["f"], ()).items()}
+    assert turned[first] < turned[second]

@@ -14,12 +14,12 @@ simplified on the way); what cannot be seen any more is taken from this:
 
 - Users are at first as the manager met them when it was made anew. That is the number in ``equiv_12_x`` (MindSpore's
   own search on the graph in front: 1,430 of 1,430 steps in three last stages). A forward pass that returns a tuple has
-  no closure for that, and the first element was met first.
+  no closure for that; the element was met first to which the gradient of the last parameter leads.
 - A state was attached to the tuple that a layer returned, so to all that waits for the state before (a later pass,
   ``updatestate_depend_eliminate``, takes such pairs out).
 - What the returned value waits for is written later, and not followed.
 
-Held against MindSpore 2.9.0, which logs each substitution (Llama, Qwen3, DeepSeek-V3; last and first stages): of 370
+Held against MindSpore 2.9.0, which logs each substitution (Llama, Qwen3, DeepSeek-V3; first and last stages): of 370
 values that several operators read, 367 have the first one right; the others are a mask of all layers and one of a loss.
 """
 
@@ -71,6 +71,13 @@ class _Walk:
         assert isinstance(pair, CNode)
         return pair.inputs[0]
 
+    @property
+    def ends(self) -> list[CNode]:
+        """What is returned, of a tuple its elements."""
+        returned = self.returned
+        is_tuple = isinstance(returned, CNode) and returned.primitive == TUPLE
+        return self._nodes(returned.inputs if isinstance(returned, CNode) and is_tuple else [returned])
+
     def run(self) -> None:
         self._read()
         queue, seen = deque[_Visit]([(self._value, self.returned, 0), (self._results, self.returned, 0)]), set[_Visit]()
@@ -86,8 +93,8 @@ class _Walk:
         for node in nodes:
             for given in node.inputs:
                 self.readers.setdefault(given, []).append(node)
-                if node in live:
-                    self.gradients.setdefault(given, []).append(node)
+            for given in self._followed(node) if node in live else ():
+                self.gradients.setdefault(given, []).append(node)
         place = self._met_by_manager(nodes)
         for readers in self.readers.values():
             readers.sort(key=lambda node: place[node])
@@ -98,8 +105,10 @@ class _Walk:
     def _given(self, node: Value) -> list[CNode]:
         if not isinstance(node, CNode):
             return []
-        is_last = node is self.returned and node.primitive == DEPEND
-        return self._nodes(node.inputs[:1] if is_last else node.inputs)
+        return self._nodes(self._followed(node))
+
+    def _followed(self, node: CNode) -> list[Value]:
+        return node.inputs[:1] if node.primitive == DEPEND and node in self.ends else node.inputs
 
     def _reach_result(self) -> set[CNode]:
         """Who has gradients: not what only states wait for."""
@@ -122,11 +131,10 @@ class _Walk:
         return {node: (element.get(node, len(element)), numbers[node]) for node in nodes}
 
     def _elements(self) -> dict[CNode, int]:
-        returned = self.returned
-        is_tuple = isinstance(returned, CNode) and returned.primitive == TUPLE
-        element = dict[CNode, int]()
-        for turn, end in enumerate(returned.inputs if isinstance(returned, CNode) and is_tuple else [returned]):
-            stack = self._nodes([end])
+        element, ends = dict[CNode, int](), self.ends
+        first = self._end_of_last_parameter(ends)
+        for turn, end in enumerate(sorted(ends, key=lambda end: end is not first)):
+            stack = [end]
             while stack:
                 node = stack.pop()
                 if node not in element:
@@ -135,6 +143,14 @@ class _Walk:
                     if node.primitive == STATE:  # was attached to all that waits for the one before
                         stack += [reader for reader in self.readers[node.inputs[0]] if reader.primitive == DEPEND]
         return element
+
+    def _end_of_last_parameter(self, ends: Sequence[CNode]) -> Value:
+        """To which the gradient of the last parameter leads, by the last of each sum."""
+        parameters = (Parameter(self.forward.name, name) for name in reversed(self.forward.parameters))
+        value: Value | None = next((parameter for parameter in parameters if parameter in self.gradients), None)
+        while value is not None and value not in ends:
+            value = self.gradients[value][-1] if value in self.gradients else None
+        return self.returned if value is None else value
 
     # --- backward pass
 
