@@ -11,7 +11,7 @@ recompute stays where the manager met it, mostly in front, and yet another user 
 the public source has no such rule, observed), so it is behind all others here.
 
 Compared with MindSpore 2.9.0 in 36 runs of Llama, Qwen3 with and without experts, DeepSeek-V3 and TeleChat3 (first,
-middle and last stages; swap of layers and of operators, with recompute beside it): 2,152 of 2,152 waits are of its user.
+middle and last stages; swap of layers and of operators, also beside recompute): 2,152 of 2,152 waits are of its user.
 """
 
 from __future__ import annotations
