@@ -21,6 +21,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from swapconf.trace.launch_graph import DEPEND, ITEM, STATE, TUPLE
+from swapconf.trace.postorder import postorder
 from swapconf.whatif.lift.func_graphs import (
     CALL,
     Callee,
@@ -191,10 +192,15 @@ class _Recompute:
 
     def _comes_of(self, node: CNode, home: EarlyFuncGraph, calls: set[CNode], known: dict[CNode, bool]) -> bool:
         """`FilterDependency`: is a gradient of what would wait for it."""
-        if node not in known:
-            known[node] = node in calls or any(
-                self._comes_of(given, home, calls, known) if given.graph is home else _maker(given) in calls
-                for given in node.inputs
+
+        def inside(value: CNode) -> list[CNode]:
+            given = (item for item in value.inputs if isinstance(item, CNode))
+            return [item for item in given if item.graph is home and item not in known]
+
+        for value in postorder([node] if node not in known else [], inside):
+            known[value] = value in calls or any(
+                known.get(given, False) if given.graph is home else _maker(given) in calls
+                for given in value.inputs
                 if isinstance(given, CNode)
             )
         return known[node]
