@@ -19,7 +19,7 @@ from swapconf.cli.help import Command
 from swapconf.cli.laying_out import Laid, LayoutOptions, confirmed, laid_out
 from swapconf.cli.machine import MachineOptions, machine_options, print_assumed
 from swapconf.cli.numbers import MOST_CARDS
-from swapconf.cli.outputs import html_option
+from swapconf.cli.outputs import asked_again, html_option
 from swapconf.cli.plan_options import budget_options, judging_options
 from swapconf.cli.planning import PlanOptions
 
@@ -172,7 +172,7 @@ def searched(
         from swapconf.cli.common import write_out
         from swapconf.report import layout_page
 
-        write_out(show.html, layout_page.page(laid.ranking, study, asked.slower_link, asked.budget, __version__))
+        write_out(show.html, layout_page.page(laid.ranking, study, asked.slower_link, asked_again(), __version__))
     if show.only_diff:
         written.print_difference(file, laid)
     elif show.form == "json":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -47,3 +48,24 @@ def html_option(what: str) -> Callable[[F], F]:
     return click.option(
         "--html", type=Page(), metavar="FILE", help=f"Write one page with {what}; it opens without a network."
     )
+
+
+_HOW_SHOWN = frozenset({"html", "form", "only_diff", "write", "confirm", "keep", "frontier", "widely"})
+
+
+def asked_again() -> str:
+    """The command line as it was given, but for how the answer is shown: what a next step asks is the same question."""
+    context = click.get_current_context()
+    words = ["swapconf", context.info_name or ""]
+    for param in context.command.params:
+        if param.name is None or param.name in _HOW_SHOWN:
+            continue
+        if context.get_parameter_source(param.name) is not click.core.ParameterSource.COMMANDLINE:
+            continue
+        value = context.params[param.name]
+        if isinstance(param, click.Option) and param.is_flag:
+            words.append(param.opts[0] if value else param.secondary_opts[0])
+            continue
+        for each in value if isinstance(value, tuple) else (value,):
+            words += [param.opts[0], str(each)] if isinstance(param, click.Option) else [str(each)]
+    return shlex.join(words)

@@ -26,7 +26,7 @@ from swapconf.cli.complete import FILE
 from swapconf.cli.help import Command
 from swapconf.cli.laying_out import LayoutOptions
 from swapconf.cli.machine import MachineOptions, known_line, machine_options, print_assumed
-from swapconf.cli.outputs import html_option
+from swapconf.cli.outputs import asked_again, html_option
 from swapconf.cli.plan_options import budget_options, judging_options
 from swapconf.cli.planning import Made, PlanOptions, judge_of_yaml, planned
 
@@ -155,7 +155,7 @@ def command(
         from swapconf.cli.common import write_out
         from swapconf.report import plan_page
 
-        write_out(html, plan_page.page(made.planned, points, study, asked.slower_link, __version__))
+        write_out(html, plan_page.page(made.planned, points, study, asked.slower_link, __version__, asked_again()))
     if only_diff:
         written.print_difference(file, made)
     elif form == "json":

@@ -14,6 +14,7 @@ import click
 from swapconf.cli.cluster import cards_told
 from swapconf.cli.common import print_findings, say, stop
 from swapconf.cli.machine import MachineOptions, known_line, print_assumed
+from swapconf.cli.outputs import asked_again
 from swapconf.cli.planning import ROUNDS, PlanOptions, baselines, rewritten, run_plan
 from swapconf.cli.progress import Progress
 from swapconf.cli.written import Written, needs_more, print_frontier
@@ -201,7 +202,7 @@ def write_page(path: Path, file: str, made: NativeMade, slower_link: float) -> N
     from swapconf.cli.common import write_out
     from swapconf.report.plan_page import native_page
 
-    write_out(path, native_page(made.planned, made.frontier, file, slower_link, __version__))
+    write_out(path, native_page(made.planned, made.frontier, file, slower_link, __version__, asked_again()))
 
 
 def show(file: str, made: NativeMade, options: MachineOptions, slower_link: float, form: str) -> None:

@@ -25,8 +25,8 @@ from swapconf.words.units import show_bytes, show_range
 _SCRIPTS = ("memory.js", "plan.js")
 
 
-def page(ranking: Ranking, study: Study, slower_link: float, budget: str, version: str) -> str:
-    """The text of the page. ``budget``: as it was asked for; ``version``: of swapconf, for the foot."""
+def page(ranking: Ranking, study: Study, slower_link: float, asked: str, version: str) -> str:
+    """The text of the page. ``asked``: the command line; ``version``: of swapconf, for the foot."""
     title = study.document.file
     rows = rows_of(ranking)
     scripts = [str(get_plotlyjs()), *(_script(name) for name in _SCRIPTS)] if rows else []
@@ -44,7 +44,7 @@ def page(ranking: Ranking, study: Study, slower_link: float, budget: str, versio
         sections=sections,
         chosen=sections[0] if sections else {},
         table=side_by_side(ranking),
-        next_step=_next_step(ranking, title, budget),
+        next_step=_next_step(ranking, title, asked),
     )
 
 
@@ -82,7 +82,7 @@ def _script(name: str) -> str:
     return files("swapconf.report").joinpath(f"templates/{name}").read_text(encoding="utf-8")
 
 
-def _next_step(ranking: Ranking, title: str, budget: str) -> NextStep:
+def _next_step(ranking: Ranking, title: str, asked: str) -> NextStep:
     if ranking.best is None:
         return NextStep(
             why=phrase("No layout fits this budget. See what holds the memory that swap and recompute cannot lower:"),
@@ -90,6 +90,5 @@ def _next_step(ranking: Ranking, title: str, budget: str) -> NextStep:
         )
     return NextStep(
         why=phrase("This is predicted. Confirm it by a dry run, and write it into the YAML:"),
-        command=f"swapconf layout {shlex.quote(title)} --cards {ranking.cards} --budget {shlex.quote(budget)} "
-        "--confirm --write",
+        command=f"{asked} --confirm --write",
     )

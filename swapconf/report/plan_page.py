@@ -46,12 +46,14 @@ class _Told(Generic[AnyPlan]):
     strategies: PrintedTable
     yaml_of: Callable[[AnyPlan], str]
     point: FrontierPoint[AnyPlan]
-    budget_bytes: int
     fits: bool
 
 
-def page(planned: Planned, frontier: Frontier[Plan] | None, study: Study, slower_link: float, version: str) -> str:
-    """The text of the page. ``version``: of swapconf, for the foot. Without a frontier there is no picture."""
+def page(
+    planned: Planned, frontier: Frontier[Plan] | None, study: Study, slower_link: float, version: str, asked: str
+) -> str:
+    """The text of the page. ``version``: of swapconf, for the foot; ``asked``: the command line. Without a frontier
+    there is no picture."""
     judge = planned.judge
     told = _Told(
         origin=judge.evaluator.origin,
@@ -59,14 +61,18 @@ def page(planned: Planned, frontier: Frontier[Plan] | None, study: Study, slower
         strategies=plan_text.strategies(planned, study),
         yaml_of=partial(yaml_of, judge),
         point=budgets.point_of(judge, planned.chosen.plan),
-        budget_bytes=judge.limits.budget_bytes,
         fits=planned.chosen.fits,
     )
-    return _page(told, frontier, study.document.file, version)
+    return _page(told, frontier, study.document.file, version, asked)
 
 
 def native_page(
-    planned: NativePlanned, frontier: Frontier[NativePlan] | None, file: str, slower_link: float, version: str
+    planned: NativePlanned,
+    frontier: Frontier[NativePlan] | None,
+    file: str,
+    slower_link: float,
+    version: str,
+    asked: str,
 ) -> str:
     """The same in PyNative mode. ``file``: the YAML."""
     judge = planned.judge
@@ -76,13 +82,12 @@ def native_page(
         strategies=native_plan_text.strategies(planned),
         yaml_of=partial(native_yaml_of, judge),
         point=native_budgets.point_of(judge, planned.chosen),
-        budget_bytes=judge.limits.budget_bytes,
         fits=judge.fits(planned.chosen),
     )
-    return _page(told, frontier, file, version)
+    return _page(told, frontier, file, version, asked)
 
 
-def _page(told: _Told[AnyPlan], frontier: Frontier[AnyPlan] | None, title: str, version: str) -> str:
+def _page(told: _Told[AnyPlan], frontier: Frontier[AnyPlan] | None, title: str, version: str, asked: str) -> str:
     points = shown(frontier) if frontier is not None else [told.point]
     names = ["plotly.js", "memory.js", "plan.js"] if frontier is not None else []
     scripts = [_script(name) for name in names]
@@ -102,7 +107,7 @@ def _page(told: _Told[AnyPlan], frontier: Frontier[AnyPlan] | None, title: str, 
         sections=sections,
         chosen=sections[chosen],
         strategies=told.strategies,
-        next_step=_next_step(told, title),
+        next_step=_next_step(told, title, asked),
     )
 
 
@@ -150,7 +155,7 @@ def native_yaml_of(judge: NativeJudge, plan: NativePlan) -> str:
     return dump({**swap_section(made), **recompute_sections(made)})
 
 
-def _next_step(told: _Told[AnyPlan], title: str) -> NextStep:
+def _next_step(told: _Told[AnyPlan], title: str, asked: str) -> NextStep:
     if not told.fits:
         return NextStep(
             why=phrase("No plan fits this budget. See what holds the memory that swap and recompute cannot lower:"),
@@ -158,5 +163,5 @@ def _next_step(told: _Told[AnyPlan], title: str) -> NextStep:
         )
     return NextStep(
         why=phrase("This is predicted. Confirm it by a dry run, and write it into the YAML:"),
-        command=f"swapconf plan {shlex.quote(title)} --budget {told.budget_bytes}B --confirm --write",
+        command=f"{asked} --confirm --write",
     )

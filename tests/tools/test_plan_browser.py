@@ -31,6 +31,8 @@ const {xaxis, yaxis} = chart._fullLayout, point = chart.data[0];
 return [x + xaxis._offset + xaxis.c2p(point.x[arguments[0]]), y + yaxis._offset + yaxis.c2p(point.y[arguments[0]])];
 """
 
+ASKED = "swapconf plan train.yaml --budget 54GB"
+
 
 @dataclass(frozen=True)
 class Page:
@@ -44,14 +46,14 @@ class Page:
 def of_graph_mode() -> Page:
     judge, found = planned().judge, frontier()
     yamls = tuple(yaml_of(judge, point.plan) for point in shown(found))
-    return Page(page(planned(), found, study(), 0.3, "1.2"), yamls, len(found.points))
+    return Page(page(planned(), found, study(), 0.3, "1.2", ASKED), yamls, len(found.points))
 
 
 def of_pynative_mode() -> Page:
     name, budget = NAMES[0], NONE_BYTES * 8 // 10
     made, found = native.planned(name, budget), native.frontier(name, budget)
     yamls = tuple(native_yaml_of(made.judge, point.plan) for point in shown(found))
-    return Page(native_page(made, found, "train.yaml", 0.3, "1.2"), yamls, len(found.points))
+    return Page(native_page(made, found, "train.yaml", 0.3, "1.2", ASKED), yamls, len(found.points))
 
 
 @pytest.fixture(params=[of_graph_mode, of_pynative_mode])

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -200,6 +202,13 @@ def test_the_page_draws_a_point_a_layout_and_tells_what_its_yaml_says(config: Pa
     sections = json.loads(text.partition('id="sections">')[2].partition("</script>")[0])
     assert any("enable_parallel_optimizer: True" in item["text"] for item in sections)
     assert sections[-1]["text"].startswith("# as the file says")
+    asked = re.search(r"swapconf layout .*--confirm --write", unescape(text))
+    assert asked is not None
+    again = shlex.split(asked[0])
+    assert again[2] == str(config)
+    assert again[again.index("--hardware") + 1] == "ascend_910b2"
+    assert "enable_parallel_optimizer=True,False" in again
+    assert "--html" not in again
 
 
 def test_the_same_input_gives_the_same_bytes(config: Path) -> None:

@@ -27,6 +27,8 @@ from swapconf.words.units import show_bytes
 from tests.unit.planning import made_up_judge, real_judge, study
 from tests.unit.test_plan_search import MODES, under
 
+ASKED = "swapconf plan train.yaml --budget 54GB"
+
 
 @cache
 def planned() -> Planned:
@@ -136,7 +138,7 @@ def test_a_frontier_of_a_plan_that_was_not_needed_or_does_not_fit_can_be_made() 
         made = frontier_of(found, asked=16)
         assert made.points
         assert chart(made)
-        assert page(found, made, study(), 0.3, "1.2")
+        assert page(found, made, study(), 0.3, "1.2", ASKED)
 
 
 # --- in the terminal --------------------------------------------------------------------------------------------------
@@ -194,7 +196,7 @@ def test_every_point_of_the_figure_has_its_sections() -> None:
     for trace in figure["data"]:
         for number, share in zip(trace["customdata"], trace["y"], strict=True):
             assert share == pytest.approx(100 * frontier().change(drawn[number]), abs=1e-3)
-    sections = embedded(page(planned(), frontier(), study(), 0.3, "1.2"), "sections")
+    sections = embedded(page(planned(), frontier(), study(), 0.3, "1.2", ASKED), "sections")
     assert isinstance(sections, list)
     assert [item["text"] for item in sections] == [yaml_of(planned().judge, point.plan) for point in drawn]
 
@@ -213,7 +215,7 @@ def test_what_a_page_says_for_a_plan_decides_that_plan() -> None:
 
 
 def test_the_page_runs_what_its_policy_names_and_loads_nothing() -> None:
-    text = page(planned(), frontier(), study(), 0.3, "1.2")
+    text = page(planned(), frontier(), study(), 0.3, "1.2", ASKED)
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', text)
     assert policy is not None
     assert policy[1].count("sha256-") == len(re.findall(r"<script>", text)) == 3
@@ -223,7 +225,7 @@ def test_the_page_runs_what_its_policy_names_and_loads_nothing() -> None:
 
 def test_names_stay_text_and_lines_stay_lines() -> None:
     hostile = replace(study(), document=replace(study().document, file="<b>&.yaml"))
-    text = page(planned(), frontier(), hostile, 0.3, "1.2")
+    text = page(planned(), frontier(), hostile, 0.3, "1.2", ASKED)
     markup = re.sub(r"<script.*?</script>", "", text, flags=re.DOTALL)
     assert "<b>" not in markup
     assert "&lt;b&gt;&amp;.yaml" in markup
@@ -233,14 +235,14 @@ def test_names_stay_text_and_lines_stay_lines() -> None:
 
 
 def test_a_page_without_a_frontier_has_no_picture_and_no_script() -> None:
-    text = page(planned(), None, study(), 0.3, "1.2")
+    text = page(planned(), None, study(), 0.3, "1.2", ASKED)
     assert "<script" not in text
     assert "Side by side" in text
     assert "recompute_config:" in text
 
 
 def test_the_table_has_the_plan_and_all_simple_strategies() -> None:
-    text = re.sub(r"<script.*?</script>", "", page(planned(), None, study(), 0.3, "1.2"), flags=re.DOTALL)
+    text = re.sub(r"<script.*?</script>", "", page(planned(), None, study(), 0.3, "1.2", ASKED), flags=re.DOTALL)
     rows = re.findall(r"<tr><td class=\"words\">([^<]*)</td>", text)
     assert rows == ["the plan", *map(str, planned().simple), "the YAML as it is"]
     assert KEEP in planned().modes

@@ -39,6 +39,8 @@ PAIR = Versions(mindspore="2.10.0", mindformers="2.1.0")
 NAMES = ("qwen3_l2_modules", "qwen3_l2_shards", "deepseek_v3_l2_tp2_ep2")
 ANY_BYTES = 1 << 50
 
+ASKED = "swapconf plan train.yaml --budget 54GB"
+
 
 @cache
 def folder_of(name: str) -> Path:
@@ -281,5 +283,5 @@ def test_the_page_has_a_yaml_for_each_point_and_loads_nothing(tmp_path: Path) ->
 def test_where_nothing_fits_the_page_says_so() -> None:
     name = NAMES[0]
     found = planned(name, 2 << 20)
-    text = native_page(found, frontier_of(found, tried(name)), "train.yaml", 0.3, "1.2")
+    text = native_page(found, frontier_of(found, tried(name)), "train.yaml", 0.3, "1.2", ASKED)
     assert "No plan fits this budget." in text
