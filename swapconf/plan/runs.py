@@ -82,9 +82,7 @@ def place_of_baselines(document: Document, keep: Path | None, load: ExpertLoad =
     plain = json.dumps(document.root.plain(), default=str, sort_keys=True)
     told = plain if load == EVEN else plain + json.dumps(as_record(load))
     name = f"{Path(document.file).stem}-{hashlib.sha256(told.encode()).hexdigest()[:16]}"
-    folder = cache_folder.private("plan", os.environ) / name
-    folder.mkdir(exist_ok=True)
-    return folder
+    return cache_folder.private("plan", os.environ) / name
 
 
 def orders(

@@ -57,6 +57,7 @@ def test_each_layout_has_its_own_place_in_the_cache(monkeypatch: pytest.MonkeyPa
     assert len(places) == 3
     again = {order.keep for layout in (ALONE, STAGED) for order in asked_of(candidate(layout), RunSettings()).every}
     assert again == places
+    assert not any(place is not None and place.exists() for place in places), "nothing was run yet"
 
 
 def test_runs_of_one_rank_of_one_file_under_other_keys_are_told_apart(
