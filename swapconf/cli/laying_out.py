@@ -89,8 +89,10 @@ def laid_out(
         register_path=runs.register_path or "",
     )
 
+    findings = set[tuple[str, str]]()
+
     def judge(candidate: Study, folders: Sequence[Path]) -> Judge:
-        return judge_of_traces(candidate, folders, asked, machine, on)
+        return judge_of_traces(candidate, folders, asked, machine, on, findings)
 
     may_deal = Degree.OFFSET not in wish.fixed
     found = of_stages(own, wanted.cards, wish) if wanted.stages else layouts(own, wanted.cards, wish)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from swapconf.cli.common import writing
 from swapconf.files.writing import check_writable
 from swapconf.words import extras
+
+if TYPE_CHECKING:
+    from swapconf.report.next_steps import Asked
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -50,22 +53,32 @@ def html_option(what: str) -> Callable[[F], F]:
     )
 
 
-_HOW_SHOWN = frozenset({"html", "form", "only_diff", "write", "confirm", "keep", "frontier", "widely"})
+_HOW_SHOWN = frozenset({"html", "form", "only_diff", "write", "confirm", "frontier"})
+_OF_THE_YAML = frozenset({"file", "changes", "removed", "register_path"})
 
 
-def asked_again() -> str:
+def asked_again() -> Asked:
     """The command line as it was given, but for how the answer is shown: what a next step asks is the same question."""
+    from swapconf.report.next_steps import Asked
+
     context = click.get_current_context()
-    words = ["swapconf", context.info_name or ""]
-    for param in context.command.params:
-        if param.name is None or param.name in _HOW_SHOWN:
-            continue
-        if context.get_parameter_source(param.name) is not click.core.ParameterSource.COMMANDLINE:
-            continue
-        value = context.params[param.name]
-        if isinstance(param, click.Option) and param.is_flag:
-            words.append(param.opts[0] if value else param.secondary_opts[0])
-            continue
-        for each in value if isinstance(value, tuple) else (value,):
-            words += [param.opts[0], str(each)] if isinstance(param, click.Option) else [str(each)]
-    return shlex.join(words)
+    told = {
+        param.name: list(_words(param, context.params[param.name]))
+        for param in context.command.params
+        if param.name is not None and context.get_parameter_source(param.name) is click.core.ParameterSource.COMMANDLINE
+    }
+    again = [word for name, words in told.items() if name not in _HOW_SHOWN for word in words]
+    yaml = [word for name, words in told.items() if name in _OF_THE_YAML for word in words]
+    return Asked(
+        again=shlex.join(["swapconf", context.info_name or "", *again]),
+        dry_run=shlex.join(["swapconf", "dryrun", *yaml]),
+    )
+
+
+def _words(param: click.Parameter, value: Any) -> Iterator[str]:
+    """What says the value of a parameter on the command line."""
+    if isinstance(param, click.Option) and param.is_flag:
+        yield param.opts[0] if value else param.secondary_opts[0]
+        return
+    for each in value if isinstance(value, tuple) else (value,):
+        yield from (param.opts[0], str(each)) if isinstance(param, click.Option) else (str(each),)

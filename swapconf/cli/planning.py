@@ -93,13 +93,19 @@ def judge_of_yaml(
         stop(_no_dry_run(study, runs))
     network_asked(study)
     folders = trace_folders(baseline) if baseline is not None else baselines(study, changes, runs)
-    return judge_of_traces(study, folders, asked, options, machine)
+    return judge_of_traces(study, folders, asked, options, machine, set())
 
 
 def judge_of_traces(
-    study: Study, folders: Sequence[Path], asked: PlanOptions, options: MachineOptions, machine: Machine
+    study: Study,
+    folders: Sequence[Path],
+    asked: PlanOptions,
+    options: MachineOptions,
+    machine: Machine,
+    told: set[tuple[str, str]],
 ) -> Judge:
-    """The judge of one layout, from its traces without swap and recompute. ``machine``: what ``options`` load."""
+    """The judge of one layout, from its traces without swap and recompute. ``machine``: what ``options`` load.
+    ``told``: rules and messages that were printed of other layouts, each of which is told once."""
     from swapconf.dryrun.cluster import CARDS
     from swapconf.memory.allocators import default_policy
     from swapconf.plan.judge import judge_of
@@ -114,7 +120,9 @@ def judge_of_traces(
         cards_per_host=cards_told(click.get_current_context(), options.cards_per_host) or CARDS,
         policy=default_policy(os.environ),
     )
-    print_findings(found.evaluator.findings, err=True)
+    findings = found.evaluator.findings
+    print_findings([item for item in findings if (item.rule, item.message) not in told], err=True)
+    told.update((item.rule, item.message) for item in findings)
     return found if asked.beside is not None else _in_room(found, study, machine)
 
 

@@ -58,7 +58,10 @@ def _settled_front(judge: Judge) -> list[Plan]:
     """By what plans need in MindSpore's own order alone, so that each point is what planning for its budget would tell
     of it. What comes to the front as others turn out to need more is asked for, too."""
     for _ in range(_ROUNDS):
-        for _, plan in front_of(judge):
+        unsure = [plan for _, plan in front_of(judge) if not judge.is_settled(plan)]
+        if not unsure:
+            break
+        for plan in unsure:
             judge.settle(plan)
     return [plan for _, plan in front(_candidates(judge, judge.settled), lambda plan: needed_bytes(judge, plan))]
 

@@ -3,7 +3,6 @@ point shows what a YAML says for it."""
 
 from __future__ import annotations
 
-import shlex
 from importlib.resources import files
 from typing import Any
 
@@ -15,7 +14,7 @@ from swapconf.layout.written import keys
 from swapconf.report import html
 from swapconf.report.layout_figure import layout_figure
 from swapconf.report.layout_text import lost_lines, rows_of, side_by_side, strategy, verdict_lines
-from swapconf.report.next_steps import NextStep
+from swapconf.report.next_steps import Asked, after_planning
 from swapconf.report.plan_figure import CHOSEN, PLANS, SIMPLE
 from swapconf.report.plan_page import yaml_of
 from swapconf.study.study import Study
@@ -25,8 +24,8 @@ from swapconf.words.units import show_bytes, show_range
 _SCRIPTS = ("memory.js", "plan.js")
 
 
-def page(ranking: Ranking, study: Study, slower_link: float, asked: str, version: str) -> str:
-    """The text of the page. ``asked``: the command line; ``version``: of swapconf, for the foot."""
+def page(ranking: Ranking, study: Study, slower_link: float, asked: Asked, version: str) -> str:
+    """The text of the page. ``asked``: what the page answers; ``version``: of swapconf, for the foot."""
     title = study.document.file
     rows = rows_of(ranking)
     scripts = [str(get_plotlyjs()), *(_script(name) for name in _SCRIPTS)] if rows else []
@@ -44,7 +43,7 @@ def page(ranking: Ranking, study: Study, slower_link: float, asked: str, version
         sections=sections,
         chosen=sections[0] if sections else {},
         table=side_by_side(ranking),
-        next_step=_next_step(ranking, title, asked),
+        next_step=after_planning(asked, "" if ranking.best is not None else _why_not()),
     )
 
 
@@ -82,13 +81,5 @@ def _script(name: str) -> str:
     return files("swapconf.report").joinpath(f"templates/{name}").read_text(encoding="utf-8")
 
 
-def _next_step(ranking: Ranking, title: str, asked: str) -> NextStep:
-    if ranking.best is None:
-        return NextStep(
-            why=phrase("No layout fits this budget. See what holds the memory that swap and recompute cannot lower:"),
-            command=f"swapconf dryrun {shlex.quote(title)} --ranks stages --html cluster.html",
-        )
-    return NextStep(
-        why=phrase("This is predicted. Confirm it by a dry run, and write it into the YAML:"),
-        command=f"{asked} --confirm --write",
-    )
+def _why_not() -> str:
+    return phrase("No layout fits this budget. See what holds the memory that swap and recompute cannot lower:")

@@ -26,6 +26,25 @@ class NextStep:
     command: str
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Asked:
+    """Lines of a shell. ``again``: the command that made the page; ``dry_run``: a dry run of the same YAML, with what
+    was set otherwise than it says."""
+
+    again: str
+    dry_run: str
+
+
+def after_planning(asked: Asked, why_not: str) -> NextStep:
+    """``why_not``: where nothing fits, what to see instead; else ""."""
+    if why_not:
+        return NextStep(why=why_not, command=f"{asked.dry_run} --ranks stages --html cluster.html")
+    return NextStep(
+        why=phrase("This is predicted. Confirm it by a dry run, and write it into the YAML:"),
+        command=f"{asked.again} --confirm --write",
+    )
+
+
 def next_step(
     views: Sequence[MemoryView], timelines: Sequence[TimelineView], variants: Sequence[Variant], sweep: Sequence[Point]
 ) -> NextStep:

@@ -3,7 +3,6 @@ give, in one page that needs no network. Clicking a point shows what a YAML says
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -25,7 +24,7 @@ from swapconf.plan.pynative.judge import NativeJudge
 from swapconf.plan.pynative.modes import NativePlan
 from swapconf.plan.pynative.planned import NativePlanned
 from swapconf.report import html, native_plan_text, plan_text
-from swapconf.report.next_steps import NextStep
+from swapconf.report.next_steps import Asked, after_planning
 from swapconf.report.plan_chart import memory_told
 from swapconf.report.plan_figure import CHOSEN, PLANS, SIMPLE, frontier_figure, shown
 from swapconf.study.study import Study
@@ -50,10 +49,10 @@ class _Told(Generic[AnyPlan]):
 
 
 def page(
-    planned: Planned, frontier: Frontier[Plan] | None, study: Study, slower_link: float, version: str, asked: str
+    planned: Planned, frontier: Frontier[Plan] | None, study: Study, slower_link: float, version: str, asked: Asked
 ) -> str:
-    """The text of the page. ``version``: of swapconf, for the foot; ``asked``: the command line. Without a frontier
-    there is no picture."""
+    """The text of the page. ``version``: of swapconf, for the foot; ``asked``: what the page answers. Without a
+    frontier there is no picture."""
     judge = planned.judge
     told = _Told(
         origin=judge.evaluator.origin,
@@ -72,7 +71,7 @@ def native_page(
     file: str,
     slower_link: float,
     version: str,
-    asked: str,
+    asked: Asked,
 ) -> str:
     """The same in PyNative mode. ``file``: the YAML."""
     judge = planned.judge
@@ -87,7 +86,7 @@ def native_page(
     return _page(told, frontier, file, version, asked)
 
 
-def _page(told: _Told[AnyPlan], frontier: Frontier[AnyPlan] | None, title: str, version: str, asked: str) -> str:
+def _page(told: _Told[AnyPlan], frontier: Frontier[AnyPlan] | None, title: str, version: str, asked: Asked) -> str:
     points = shown(frontier) if frontier is not None else [told.point]
     names = ["plotly.js", "memory.js", "plan.js"] if frontier is not None else []
     scripts = [_script(name) for name in names]
@@ -107,7 +106,7 @@ def _page(told: _Told[AnyPlan], frontier: Frontier[AnyPlan] | None, title: str, 
         sections=sections,
         chosen=sections[chosen],
         strategies=told.strategies,
-        next_step=_next_step(told, title, asked),
+        next_step=after_planning(asked, "" if told.fits else _why_not()),
     )
 
 
@@ -155,13 +154,5 @@ def native_yaml_of(judge: NativeJudge, plan: NativePlan) -> str:
     return dump({**swap_section(made), **recompute_sections(made)})
 
 
-def _next_step(told: _Told[AnyPlan], title: str, asked: str) -> NextStep:
-    if not told.fits:
-        return NextStep(
-            why=phrase("No plan fits this budget. See what holds the memory that swap and recompute cannot lower:"),
-            command=f"swapconf dryrun {shlex.quote(title)} --ranks stages --html cluster.html",
-        )
-    return NextStep(
-        why=phrase("This is predicted. Confirm it by a dry run, and write it into the YAML:"),
-        command=f"{asked} --confirm --write",
-    )
+def _why_not() -> str:
+    return phrase("No plan fits this budget. See what holds the memory that swap and recompute cannot lower:")

@@ -20,12 +20,12 @@ from dataclasses import dataclass
 from math import ceil, log2
 
 from swapconf.timing.cost import GIGA, Hardware
+from swapconf.trace.trace import POINT_TO_POINT
 from swapconf.trace.work import REDUCING, WHOLE
 
 PIPELINED_BYTES = 32 * 1024  # of a card, from which on both are done at once (PIPELINE_MIN_SIZE) ...
 PIPELINED_REDUCE_BYTES = 1024 * 1024  # ... and the slice of a card, of an AllReduce (PIPELINE_ALLREDUCE_MIN_SIZE)
 _EXCHANGING = frozenset({"AlltoAll", "AlltoAllV", "NeighborExchange", "NeighborExchangeV2"})
-_BETWEEN_TWO = frozenset({"Send", "Receive"})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,7 +51,7 @@ def collective_us(primitive: str, whole_bytes: float, ranks: Sequence[int], hard
     value = hardware.value
     group = shape_of(ranks, hardware)
     links = value("peer_links") if len(ranks) < 2 else min(group.cards - 1, value("peer_links"))
-    inside_us = _us(_inside_bytes(primitive, whole_bytes, group), value("peer_link_gbps") * max(1, links))
+    inside_us = _us(inside_bytes(primitive, whole_bytes, group), value("peer_link_gbps") * max(1, links))
     between_us = _us(_between_bytes(primitive, whole_bytes, group), value("network_gbps"))
     is_pipelined = group.cards > 1 and group.hosts > 1 and _is_large(primitive, whole_bytes, group)
     moving_us = max(inside_us, between_us) if is_pipelined else inside_us + between_us
@@ -63,10 +63,10 @@ def _us(size_bytes: float, gbps: float) -> float:
     return 1e6 * size_bytes / (gbps * GIGA)
 
 
-def _inside_bytes(primitive: str, whole_bytes: float, group: Shape) -> float:
+def inside_bytes(primitive: str, whole_bytes: float, group: Shape) -> float:
     """What a card sends to others of its host."""
     if primitive in WHOLE:
-        return whole_bytes if group.hosts == 1 or primitive not in _BETWEEN_TWO else 0.0
+        return whole_bytes if group.hosts == 1 or primitive not in POINT_TO_POINT else 0.0
     if primitive in _EXCHANGING:
         return whole_bytes * (group.cards - 1) / group.size
     part = whole_bytes * (group.cards - 1) / group.cards
@@ -77,7 +77,7 @@ def _between_bytes(primitive: str, whole_bytes: float, group: Shape) -> float:
     """What a card sends to other hosts."""
     if group.hosts == 1:
         return 0.0
-    if primitive in _BETWEEN_TWO:
+    if primitive in POINT_TO_POINT:
         return whole_bytes
     if primitive in _EXCHANGING:
         return whole_bytes * (group.size - group.cards) / group.size
@@ -94,7 +94,7 @@ def _is_large(primitive: str, whole_bytes: float, group: Shape) -> bool:
 
 def _steps(primitive: str, hosts: int, *, is_pipelined: bool) -> int:
     """Between hosts, one after another: from each to the next, or with twice as many at each step."""
-    if primitive in _BETWEEN_TWO:
+    if primitive in POINT_TO_POINT:
         return min(hosts - 1, 1)
     once = hosts - 1 if is_pipelined or primitive in _EXCHANGING else ceil(log2(hosts))
     return 2 * once if primitive in REDUCING or primitive in WHOLE else once

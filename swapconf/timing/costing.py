@@ -115,10 +115,7 @@ def _products(done: Work) -> float:
 
 def _works(load: Workload) -> list[Work]:
     """By signature."""
-    return [
-        work(item.primitive, item.inputs, item.outputs, max(1, len(item.ranks)), item.attention)
-        for item in load.signatures
-    ]
+    return [work(item.primitive, item.inputs, item.outputs, item.attention) for item in load.signatures]
 
 
 def costs(load: Workload, hardware: Hardware, host: Host | None = None, measured: Measured | None = None) -> Costs:

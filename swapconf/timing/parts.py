@@ -81,11 +81,8 @@ def _of_shapes(one: StepParts, other: StepParts) -> tuple[float, float]:
     more = np.array([other.of_shape_us.get(shape, 0.0) - one.of_shape_us.get(shape, 0.0) for shape in shapes])
     exchanges = COMMON_GROUPS.index(EXCHANGES)
     alone = [_GROUPS_ALONE if group == exchanges else one.spread[group] for group, _ in shapes]
-    fast, slow = (np.array([item[side] - 1 for item in alone]) for side in (0, 1))
-    return (
-        float(np.linalg.norm(np.minimum(more * fast, more * slow))),
-        float(np.linalg.norm(np.maximum(more * fast, more * slow))),
-    )
+    below, above = _sides(more, alone)
+    return float(np.linalg.norm(below)), float(np.linalg.norm(above))
 
 
 def doubts_us(one: StepParts, other: StepParts) -> dict[str, float]:
@@ -107,13 +104,18 @@ def range_of(
 ) -> tuple[float, float]:
     """How far a time may be below and above what it is made of, [groups]; some of a difference are below zero. Groups
     are fast or slow each by itself, so that their deviations add up as squares."""
-    fast, slow = (np.array(spread)[:, side] - 1 for side in (0, 1))
-    below, above = np.minimum(us * fast, us * slow), np.maximum(us * fast, us * slow)
+    below, above = _sides(us, spread)
     shares = np.array([-HIDDEN_MOST * gradients_us, EXPOSED_MOST * beside_us])
     return (
         -float(np.linalg.norm([*below, *np.minimum(shares, 0.0)])),
         float(np.linalg.norm([*above, *np.maximum(shares, 0.0)])),
     )
+
+
+def _sides(us: Floats, spread: Sequence[tuple[float, float]]) -> tuple[Floats, Floats]:
+    """How far each time may be below and above what is told of it; some of a difference are below zero."""
+    fast, slow = np.array(spread, dtype=np.float64).reshape(-1, 2).T - 1
+    return np.minimum(us * fast, us * slow), np.maximum(us * fast, us * slow)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -41,5 +41,5 @@ def recomputed(trace: Trace) -> Recomputed:
 
 
 def _operations(item: Signature) -> float:
-    done = work(item.primitive, item.inputs, item.outputs, max(1, len(item.ranks)), item.attention)
+    done = work(item.primitive, item.inputs, item.outputs, item.attention)
     return done.matrix_ops + done.wide_matrix_ops + done.vector_ops

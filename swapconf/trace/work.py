@@ -77,30 +77,23 @@ class Attention:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Work:
     """``matrix_ops``: of the matrix unit, ``wide_matrix_ops``: the same on 32-bit floats. ``memory_bytes``: of device
-    memory. ``sent_bytes``: by one card to others. ``copied_bytes``: between device and host."""
+    memory. ``copied_bytes``: between device and host."""
 
     matrix_ops: float = 0.0
     wide_matrix_ops: float = 0.0
     vector_ops: float = 0.0
     memory_bytes: float = 0.0
-    sent_bytes: float = 0.0
     copied_bytes: float = 0.0
 
 
 def work(
-    primitive: str,
-    inputs: Sequence[Tensor],
-    outputs: Sequence[Tensor],
-    num_ranks: int = 1,
-    attention: Attention | None = None,
+    primitive: str, inputs: Sequence[Tensor], outputs: Sequence[Tensor], attention: Attention | None = None
 ) -> Work:
-    """Sizes that are not known before it runs count as nothing. ``num_ranks``: of a collective."""
-    if primitive in VIEWS:
+    """Sizes that are not known before it runs count as nothing, and so does what is sent: see `timing.collectives`."""
+    if primitive in VIEWS or primitive in COLLECTIVES:
         return Work()
     if primitive == COPY:
         return Work(copied_bytes=max(tensor.size_bytes or 0 for tensor in (*inputs, *outputs)))
-    if primitive in COLLECTIVES:
-        return Work(sent_bytes=_sent(primitive, max(size_bytes(inputs), size_bytes(outputs)), num_ranks))
     product = _matrix_ops(primitive, inputs, outputs, attention)
     is_wide = bool(product) and element_bits(inputs[0].dtype) == 32
     return Work(
@@ -135,13 +128,6 @@ def _read_bytes(primitive: str, inputs: Sequence[Tensor], outputs: Sequence[Tens
     if primitive in TAKING:
         return min(first, size_bytes(outputs)) + rest
     return rest if primitive in ASSIGNING else first + rest
-
-
-def _sent(primitive: str, whole_bytes: int, num_ranks: int) -> float:
-    if primitive in WHOLE:
-        return float(whole_bytes)
-    part = whole_bytes * (num_ranks - 1) / num_ranks
-    return 2 * part if primitive in REDUCING else part
 
 
 def _matrix_ops(

@@ -13,6 +13,7 @@ from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
 
+from swapconf.report.next_steps import Asked
 from swapconf.report.plan_figure import shown
 from swapconf.report.plan_page import native_page, native_yaml_of, page, yaml_of
 from tests.tools.pages import click, wait_until_nothing_is_wider
@@ -31,7 +32,7 @@ const {xaxis, yaxis} = chart._fullLayout, point = chart.data[0];
 return [x + xaxis._offset + xaxis.c2p(point.x[arguments[0]]), y + yaxis._offset + yaxis.c2p(point.y[arguments[0]])];
 """
 
-ASKED = "swapconf plan train.yaml --budget 54GB"
+ASKED = Asked(again="swapconf plan train.yaml --budget 54GB", dry_run="swapconf dryrun train.yaml")
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ import pytest
 
 from swapconf.profile import kernel_details, profiler_folder, trace_view
 from swapconf.timing import hardware, hardware_names
+from swapconf.timing.collectives import Shape, inside_bytes
 from swapconf.timing.cost import FIGURES, ORIGINS, Costs, FigureOrigin, Host
 from swapconf.timing.costing import Signature, Workload, costs, seconds, workload
 from swapconf.timing.measurements import Measured, MeasuredCopy, MeasuredKernel
@@ -104,9 +105,7 @@ def test_flash_attention_is_two_products_forward_and_five_backward(
     ],
 )
 def test_a_collective_sends_what_its_ring_needs(primitive: str, whole: int, sent: float) -> None:
-    part = whole // 4 if primitive == "AllGather" else whole
-    back = whole // 4 if primitive == "ReduceScatter" else whole
-    assert work(primitive, (Tensor("Int8", (part,)),), (Tensor("Int8", (back,)),), 4).sent_bytes == sent
+    assert inside_bytes(primitive, whole, Shape(hosts=1, cards=4)) == sent
 
 
 def test_copies_are_moved_and_views_are_free() -> None:

@@ -92,6 +92,23 @@ def test_what_fits_nowhere_is_told_with_the_lowest_and_is_exit_code_3(config: Pa
     assert record(config, budget="200MB")["yaml"] == ""
 
 
+def test_where_nothing_fits_the_page_asks_for_a_dry_run_of_the_same_yaml(config: Path) -> None:
+    file = config.parent / "layout.html"
+    layout(config, "--html", str(file), "--set", "runner_config.epochs=1", budget="200MB")
+    asked = re.search(r"swapconf dryrun .*--ranks stages", unescape(file.read_text()))
+    assert asked is not None
+    assert shlex.split(asked[0]) == [
+        *("swapconf", "dryrun", str(config), "--set", "runner_config.epochs=1"),
+        *("--ranks", "stages"),
+    ]
+
+
+def test_what_is_known_of_all_traces_is_told_once(config: Path) -> None:
+    output = layout(config, "--vary", "enable_parallel_optimizer=True,False").output
+    told = [line for line in output.splitlines() if line.endswith("]")]
+    assert len(told) == len({line.partition(":0:0")[2] for line in told}) > 0
+
+
 def test_what_mindspore_refuses_is_told_and_the_others_go_on(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(laying_out, "reports", Recorded(broken=[4]))
     words = ["layout", str(config), "--cards", "8", "--budget", ROOMY, "--keep", str(config.parent / "kept")]

@@ -18,6 +18,7 @@ from swapconf.plan.frontier import Frontier
 from swapconf.plan.judge import Judge
 from swapconf.plan.modes import KEEP, RECOMPUTED, Plan, uniform
 from swapconf.plan.planned import Planned, Verdict, needed_bytes, plan
+from swapconf.report.next_steps import Asked
 from swapconf.report.plan_chart import chart, points, scale_top
 from swapconf.report.plan_figure import frontier_figure, shown
 from swapconf.report.plan_page import page, yaml_of
@@ -27,7 +28,7 @@ from swapconf.words.units import show_bytes
 from tests.unit.planning import made_up_judge, real_judge, study
 from tests.unit.test_plan_search import MODES, under
 
-ASKED = "swapconf plan train.yaml --budget 54GB"
+ASKED = Asked(again="swapconf plan train.yaml --budget 54GB", dry_run="swapconf dryrun train.yaml")
 
 
 @cache

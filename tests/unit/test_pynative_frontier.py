@@ -25,6 +25,7 @@ from swapconf.plan.pynative.modes import FULL, KEEP, SWAP, NativePlan
 from swapconf.plan.pynative.planned import Family, NativePlanned, families, plan
 from swapconf.plan.pynative.simple import first_layers, simple
 from swapconf.plan.written import write
+from swapconf.report.next_steps import Asked
 from swapconf.report.plan_figure import shown
 from swapconf.report.plan_page import native_page, native_yaml_of
 from swapconf.study.study import study_document
@@ -39,7 +40,7 @@ PAIR = Versions(mindspore="2.10.0", mindformers="2.1.0")
 NAMES = ("qwen3_l2_modules", "qwen3_l2_shards", "deepseek_v3_l2_tp2_ep2")
 ANY_BYTES = 1 << 50
 
-ASKED = "swapconf plan train.yaml --budget 54GB"
+ASKED = Asked(again="swapconf plan train.yaml --budget 54GB", dry_run="swapconf dryrun train.yaml")
 
 
 @cache

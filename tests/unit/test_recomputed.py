@@ -30,12 +30,7 @@ PAIRS = sorted(
 def operations(trace: Trace) -> float:
     """Of the whole step."""
     load = workload(trace)
-    each = np.array(
-        [
-            work(item.primitive, item.inputs, item.outputs, max(1, len(item.ranks)), item.attention)
-            for item in load.signatures
-        ]
-    )
+    each = np.array([work(item.primitive, item.inputs, item.outputs, item.attention) for item in load.signatures])
     return float(sum(done.matrix_ops + done.wide_matrix_ops + done.vector_ops for done in each[load.index]))
 
 

@@ -83,7 +83,7 @@ class Asked:
 
     @cached_property
     def is_pipelined(self) -> bool:
-        return not {"Send", "Receive"}.isdisjoint(self.baseline.kernels.primitives)
+        return not POINT_TO_POINT.isdisjoint(self.baseline.kernels.primitives)
 
     @cached_property
     def root(self) -> Ints:

@@ -20,6 +20,7 @@ from swapconf.trace.postorder import postorder
 CALL, PARTIAL = "call", "Partial"
 K_GRAPH, GRADIENTS = "recompute_k_graph", "recompute_grad_graph"  # flags of func graphs
 OFFLOAD, PREFETCH = "offload", "backward_prefetch"  # attributes of primitives
+YES = "Bool(1)"
 VIRTUAL = ("_VirtualAssignAdd", "_VirtualDiv", "_VirtualAdd", "_VirtualPipelineEnd")
 _OF_PRIMITIVE = re.compile(r"▸(PrimFunc_|[A-Z])\w*_\d+$")
 _NUMBER = re.compile(r"I64\((-?\d+)\)")
@@ -260,6 +261,11 @@ def sorted_from(end: CNode, *, first_first: bool = True, module: EarlyGraph | No
     """`TopoSort`: each node behind its inputs; with ``module`` through calls, too. ``first_first``: in which order
     inputs are followed."""
     return postorder([end], lambda node: _followed(node, first_first, module))
+
+
+def own_nodes(graph: EarlyFuncGraph) -> list[CNode]:
+    """Those of a func graph itself, each behind its inputs."""
+    return [node for node in sorted_from(graph.end) if node.graph is graph]
 
 
 def _followed(node: CNode, first_first: bool, module: EarlyGraph | None) -> Iterator[CNode]:

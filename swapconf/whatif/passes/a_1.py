@@ -29,6 +29,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TypeAlias
 
 from swapconf.trace.launch_graph import DEPEND, STATE, TUPLE
@@ -65,13 +66,13 @@ class _Walk:
     readers: dict[Value, list[CNode]] = field(default_factory=dict)
     gradients: dict[Value, list[CNode]] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def returned(self) -> Value:
         pair = self.forward.result
         assert isinstance(pair, CNode)
         return pair.inputs[0]
 
-    @property
+    @cached_property
     def ends(self) -> list[CNode]:
         """What is returned, of a tuple its elements."""
         returned = self.returned

@@ -20,7 +20,7 @@ from swapconf.whatif.lift.func_graphs import (
     Monad,
     Parameter,
     Value,
-    sorted_from,
+    own_nodes,
 )
 
 _REFERENCE = "(<Ref["
@@ -41,9 +41,7 @@ def load_first(module: EarlyGraph) -> None:
 def _first_loads(graph: EarlyFuncGraph) -> list[CNode]:
     """In front of all calls."""
     found: dict[Value, CNode] = {}
-    for node in sorted_from(graph.end):
-        if node.graph is not graph:
-            continue
+    for node in own_nodes(graph):
         if _is_special(node):
             break
         if node.primitive == LOAD and node.types.startswith(_REFERENCE):

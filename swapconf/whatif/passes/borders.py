@@ -21,6 +21,7 @@ from swapconf.whatif.lift.func_graphs import (
     Parameter,
     Users,
     Value,
+    own_nodes,
     sorted_from,
 )
 from swapconf.whatif.passes.inline import inlined
@@ -53,7 +54,7 @@ def _attach(call: CNode, graph: EarlyFuncGraph, users: Users) -> None:
     if not names:
         return
     state, given = Parameter(graph.name, names[0]), call.inputs[1 + graph.parameters.index(names[0])]
-    inside = [node for node in sorted_from(graph.end) if node.graph is graph]
+    inside = own_nodes(graph)
     before = [node for node in sorted_from(call) if node.graph is call.graph and _is_load(node, given)]
     first = next((node for node in inside if _is_load(node, state)), None)
     if first is None or not before or _is_attached(before[-1], users) or _is_attached(first, users):

@@ -26,7 +26,7 @@ from swapconf.whatif.lift.func_graphs import (
     EarlyGraph,
     Parameter,
     Value,
-    sorted_from,
+    own_nodes,
 )
 from swapconf.whatif.passes.cse import stays
 from swapconf.whatif.passes.inline import Inlined
@@ -145,7 +145,7 @@ def _turn(node: CNode, loads: Sequence[str]) -> int:
 
 def places(graph: EarlyFuncGraph) -> dict[CNode, int]:
     """The topological place of each node of a func graph."""
-    return {node: turn for turn, node in enumerate(sorted_from(graph.end)) if node.graph is graph}
+    return {node: turn for turn, node in enumerate(own_nodes(graph))}
 
 
 def loads_captured(graph: EarlyFuncGraph) -> list[str]:

@@ -34,6 +34,7 @@ from swapconf.whatif.lift.func_graphs import (
     OFFLOAD,
     PREFETCH,
     VIRTUAL,
+    YES,
     CNode,
     EarlyFuncGraph,
     EarlyGraph,
@@ -60,7 +61,7 @@ def mark_offload(module: EarlyGraph, strategy: Strategy) -> None:
         moved = prefetches.get(place.layer)
         path = next((path for path in operators.paths(node) if path in moved), None) if moved else None
         if moved and path is not None:
-            node.attributes = {**node.attributes, OFFLOAD: "Bool(1)", PREFETCH: f"I64({moved[path]})"}
+            node.attributes = {**node.attributes, OFFLOAD: YES, PREFETCH: f"I64({moved[path]})"}
 
 
 def cells_again(module: EarlyGraph, strategy: Strategy) -> frozenset[EarlyFuncGraph]:

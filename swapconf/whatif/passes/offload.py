@@ -19,12 +19,23 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from swapconf.trace.launch_graph import COMMUNICATION, DEPEND, ITEM
-from swapconf.whatif.lift.func_graphs import CALL, CNode, Constant, EarlyFuncGraph, EarlyGraph, sorted_from
+from swapconf.whatif.lift.func_graphs import (
+    CALL,
+    OFFLOAD,
+    PREFETCH,
+    YES,
+    CNode,
+    Constant,
+    EarlyFuncGraph,
+    EarlyGraph,
+    own_nodes,
+    sorted_from,
+)
 from swapconf.whatif.passes.a_1 import inlined_in_order
 
 MOVE = "MoveTo"
 _TO_HOST, _TO_DEVICE = Constant('"CPU"'), Constant('"Ascend"')
-_OFFLOAD, _PREFETCH, _AGAIN, _YES = "offload", "backward_prefetch", "recompute", "Bool(1)"
+_AGAIN = "recompute"
 
 
 class _Read(NamedTuple):
@@ -51,16 +62,16 @@ def offload(module: EarlyGraph) -> int:
 
 
 def _is(node: CNode, attribute: str) -> bool:
-    return node.attributes.get(attribute) == _YES
+    return node.attributes.get(attribute) == YES
 
 
 def _mark_communication(forward: EarlyFuncGraph, users: dict[CNode, list[tuple[CNode, int]]]) -> None:
     for node in sorted_from(forward.end, first_first=False):
-        if node.graph is not forward or not _is(node, _OFFLOAD):
+        if node.graph is not forward or not _is(node, OFFLOAD):
             continue
         for user, _ in users.get(node, ()):
             if user.graph is forward and user.primitive in COMMUNICATION:
-                handed = {key: node.attributes[key] for key in (_OFFLOAD, _PREFETCH) if key in node.attributes}
+                handed = {key: node.attributes[key] for key in (OFFLOAD, PREFETCH) if key in node.attributes}
                 user.attributes = {**user.attributes, **handed}
 
 
@@ -70,7 +81,7 @@ def _reads(forward: EarlyFuncGraph, backward: EarlyFuncGraph) -> list[_Read]:
         if node.graph is not backward:
             continue
         for place, given in enumerate(node.inputs):
-            is_marked = isinstance(given, CNode) and given.graph is forward and _is(given, _OFFLOAD)
+            is_marked = isinstance(given, CNode) and given.graph is forward and _is(given, OFFLOAD)
             if isinstance(given, CNode) and is_marked and not _is(given, _AGAIN) and not forward.is_k_graph:
                 found.append(_Read(given, node, place))
     return found
@@ -89,7 +100,7 @@ def _move(
         users.setdefault(read.value, []).append((value, 0))
     copy = back.get((value, backward))
     if copy is None:
-        attributes = {_PREFETCH: read.value.attributes.get(_PREFETCH, "I64(1)")}
+        attributes = {PREFETCH: read.value.attributes.get(PREFETCH, "I64(1)")}
         out = CNode(MOVE, [value, _TO_HOST, Constant("Bool(0)")], forward, attributes=attributes)
         out.scope, out.types = value.scope, value.types
         _let_wait(forward, value, out, users)
@@ -121,7 +132,7 @@ def _let_wait(forward: EarlyFuncGraph, value: CNode, out: CNode, users: dict[CNo
 
 def _sort_as_manager(forward: EarlyFuncGraph, module: EarlyGraph, users: dict[CNode, list[tuple[CNode, int]]]) -> None:
     """`node_users` of the values of a forward pass, as far as users are in it."""
-    nodes = [node for node in reversed(sorted_from(forward.end)) if node.graph is forward]
+    nodes = own_nodes(forward)[::-1]
     inside = {node.unique for node in module.nodes() if node.graph.is_k_graph}
     kept = {node for node in nodes if node.primitive == CALL or (node.unique and node.unique in inside)}
     turns = inlined_in_order(forward, kept)
