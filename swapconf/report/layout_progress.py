@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import inf, isfinite
 
-from swapconf.layout.found import Found
+from swapconf.layout.found import Fate, Found
 from swapconf.layout.search import LAST
 from swapconf.words.phrases import phrase, plural
 
@@ -50,11 +50,11 @@ def time_left(ranks: int, seconds: float, children: int) -> str:
 
 def so_far(found: Found) -> str:
     """How far a search is."""
-    told = phrase(
-        "{tried}, {planned} planned",
-        tried=plural(len(found.tried), "{count} layout was run", "{count} layouts were run"),
-        planned=len(found.finals),
-    )
+    tried = plural(len(found.tried), "{count} layout was run", "{count} layouts were run")
+    refused = sum(item.fate is Fate.REFUSED for item in found.lost)
+    told = phrase("{tried}, {planned} planned", tried=tried, planned=len(found.finals))
+    if refused:
+        told = phrase("{told}, {refused} refused by MindSpore or mindformers", told=told, refused=refused)
     known = [(item.cost_us, item.layout.name) for item in found.finals]
     known += [(item.coarse_us, item.layout.name) for item in found.tried]
     us, name = min(known, default=(inf, ""))
