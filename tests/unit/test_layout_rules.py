@@ -21,6 +21,7 @@ LLAMA = {"type": "LlamaConfig", "num_layers": 4, "num_heads": 8, "use_flash_atte
 CUT = {"full_batch": False, "dataset_strategy": [[2, 1], [2, 1]]}
 ZERO_BUBBLE = {"pipeline_config": {"pipeline_interleave": True, "pipeline_scheduler": "zero_bubble_v"}}
 TWO_STAGES = {"pipeline_stage": 2, "micro_batch_num": 8}
+TIED = {"tie_word_embeddings": True}
 
 
 def told(
@@ -71,6 +72,7 @@ WRONG = [
     ),
     (tensors(2), {**DENSE, "vocab_size": 4097}, {}, "vocabulary-split", "error", MODEL + "vocab_size"),
     (tensors(2), {**LLAMA, "vocab_size": 4097}, {}, "vocabulary-split", "note", MODEL + "vocab_size"),
+    (TWO_STAGES, {**LLAMA, **TIED}, {}, "tied-embeddings", "error", MODEL + "tie_word_embeddings"),
     (tensors(1, use_seq_parallel=True), DENSE, {}, "sequence-parallel", "error", RANKS + "use_seq_parallel"),
     (
         tensors(2, use_seq_parallel=True),
@@ -186,6 +188,9 @@ def test_one_wrong_number_is_told_once_at_its_key(
         ({"pipeline_stage": 4, "micro_batch_num": 4}, DENSE, {}),
         ({"pipeline_stage": 4}, DENSE, {}),
         (TWO_STAGES, {**DENSE, "pp_interleave_num": 2}, ZERO_BUBBLE),
+        (TWO_STAGES, {**DENSE, **TIED}, {}),
+        (TWO_STAGES, {**LLAMA, **TIED, "disable_lazy_inline": True}, {}),
+        ({}, {**LLAMA, **TIED}, {}),
     ],
 )
 def test_nothing_is_told_of_what_mindformers_trains(

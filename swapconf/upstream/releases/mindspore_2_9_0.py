@@ -40,6 +40,14 @@ RELEASE = Release(
                 "stage"
             ),
         ),
+        "tied_embeddings_stop_stages": FactValue(
+            value=True,
+            for_earlier=True,
+            source=phrase(
+                "a parameter that one stage receives from another is not met behind lazy inline: five dry runs of five "
+                "stop, two of two without it compile"
+            ),
+        ),
         "prefetch_two_copies_from": FactValue(
             value=23,
             for_earlier=True,
