@@ -2,11 +2,11 @@ r"""tied-embeddings: a legacy Llama in several stages whose head reads the table
 
 ``tie_word_embeddings: True`` (Qwen2.5-0.5B and 1.5B) makes the weight of the head that of the embedding
 (models/llama/llama.py:521), so the first stage sends it to the last one. With lazy inline, which stages have unless
-``disable_lazy_inline`` is set, MindSpore does not meet the parameter behind the ``Receive`` of it: with data parallelism
-``InsertMirrorOps`` stops ("The node Default/Receive-op0 is a abnormal node in inserting mirror node"), without it
-``HandleReceiveParam`` (frontend/parallel/pipeline_transformer) does ("The pointer[parameter_ptr] is null"). Dry runs of
-Qwen2.5-0.5B: so in five layouts of five, two of them without data parallelism. In two layouts without lazy inline, in one
-untied, and of a tied Qwen3 of mcore all stages compile.
+``disable_lazy_inline`` is set, MindSpore does not meet the parameter behind the ``Receive`` of it: with data
+parallelism ``InsertMirrorOps`` stops ("The node Default/Receive-op0 is a abnormal node in inserting mirror node"),
+without it ``HandleReceiveParam`` (frontend/parallel/pipeline_transformer) does ("The pointer[parameter_ptr] is null").
+Dry runs of Qwen2.5-0.5B: so in five layouts of five, two of them without data parallelism. In two layouts without lazy
+inline, in one untied, and of a tied Qwen3 of mcore all stages compile.
 
 Fails: ``tie_word_embeddings: True`` with ``pipeline_stage: 2``. Passes: the same with ``pipeline_stage: 1``.
 """
@@ -44,8 +44,8 @@ def check(case: Case) -> Iterator[Finding]:
                 source=fact.source,
             ),
             phrase(
-                "write `pipeline_stage: 1`, or untie them; `disable_lazy_inline: True` in `model_config` compiles, too, "
-                "but nothing is swapped then"
+                "write `pipeline_stage: 1`, or untie them; `disable_lazy_inline: True` in `model_config` compiles, "
+                "too, but nothing is swapped then"
             ),
             stops_with=r"abnormal node in inserting mirror node|The pointer\[parameter_ptr\] is null",
         )
