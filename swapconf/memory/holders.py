@@ -22,7 +22,7 @@ from swapconf.memory.categories import alive
 from swapconf.memory.marked_holders import marked_parts, marked_phases
 from swapconf.memory.peak import Peak, PeakPart, is_given_back, moment_of
 from swapconf.memory.trace_lifetimes import layer_of, lifetimes
-from swapconf.trace.lifetimes import CATEGORIES, Category, Lifetimes, usage
+from swapconf.trace.lifetimes import CATEGORIES, NEVER, Category, Lifetimes, usage
 from swapconf.trace.phases import Phase, phases
 from swapconf.trace.trace import Task, Trace
 from swapconf.upstream.scopes import in_layer
@@ -125,7 +125,7 @@ def _parts(trace: Trace, live: Lifetimes, phase: Mapping[int, Phase]) -> tuple[N
 def _regions(trace: Trace) -> dict[int, _Region]:
     """Of the tensors that kernels in layers, or of the head and the loss, make."""
     found: dict[int, _Region] = {}
-    lasting = {block.start for block in trace.blocks if block.kind in ("Weight", "ConstantValue")}
+    lasting = trace.blocks.starts("Weight", "ConstantValue")
     scopes: dict[str, _Region | None] = {}
     for task in trace.tasks:
         if not task.is_kernel:
@@ -160,4 +160,5 @@ def _followed(task: Task, found: Mapping[int, _Region]) -> _Region:
 def host_optimizer_bytes(trace: Trace) -> int:
     """Optimizer state on the host (`optimizer.swap`). The tracker names no host block; those of the optimizer are never
     released, what layers copied out always is, when it is back (measured with MindSpore 2.9.0)."""
-    return sum(block.size_bytes for block in trace.blocks if block.on_host and block.end is None)
+    blocks = trace.blocks
+    return int(blocks.size_bytes[blocks.on_host & (blocks.end == NEVER)].sum())

@@ -41,7 +41,7 @@ class Replay:
 
 def replay(trace: Trace, lifetimes: Lifetimes, reported: PoolRecord = UNTOLD) -> Replay:
     """The best replay of a trace; ``lifetimes`` are those of its device blocks. ``reported``: by its run."""
-    addresses = np.array([block.address for block in trace.blocks if not block.on_host], dtype=np.int64)
+    addresses = trace.blocks.address[~trace.blocks.on_host]
     best: Replay | None = None
     for count, pool in enumerate(_pools(reported, is_native=bool(trace.marks)), 1):
         found = _replay(lifetimes, addresses, pool)

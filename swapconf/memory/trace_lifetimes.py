@@ -17,9 +17,10 @@ from collections.abc import Container, Mapping
 import numpy as np
 
 from swapconf.memory.marked_lifetimes import marked_lifetimes
-from swapconf.trace.lifetimes import CATEGORIES, NEVER, OF_KIND, Category, Lifetimes
+from swapconf.trace.blocks import coded
+from swapconf.trace.lifetimes import CATEGORIES, OF_KIND, Category, Lifetimes
 from swapconf.trace.phases import Phase, phases
-from swapconf.trace.trace import Block, Trace
+from swapconf.trace.trace import Trace
 from swapconf.trace.work import COLLECTIVES
 
 _LAYER = re.compile(r"[./](?:\w+-\w+/)?layers(?:-CellList/|\.)(\d+)[-.]")
@@ -30,7 +31,7 @@ OF_PHASE = {
     Phase.BACKWARD: Category.GRADIENT,
     Phase.OPTIMIZER: Category.TEMPORARY,
 }
-_ACCUMULATED = "accu_grads"
+_WEIGHT, _ACCUMULATED = "Weight", "accu_grads"
 
 
 def lifetimes(trace: Trace) -> Lifetimes:
@@ -39,23 +40,27 @@ def lifetimes(trace: Trace) -> Lifetimes:
     temporaries then. A run in PyNative mode has marks for it."""
     if trace.marks:
         return marked_lifetimes(trace)
-    blocks = [block for block in trace.blocks if not block.on_host]
+    blocks, chosen = trace.blocks, np.flatnonzero(~trace.blocks.on_host)
+    starts = blocks.start[chosen].tolist()
+    nodes = [blocks.nodes[node] for node in blocks.node[chosen].tolist()]
+    kinds = [blocks.kinds[kind] for kind in blocks.kind[chosen].tolist()]
     makers = trace.opened.makers
-    names = [makers.get(block.start, block.node) for block in blocks]
-    parameters = {block.node for block in blocks if block.kind == "Weight"}
+    name, names = coded(makers.get(start, node) for start, node in zip(starts, nodes, strict=True))
+    parameters = {node for node, kind in zip(nodes, kinds, strict=True) if kind == _WEIGHT}
     phase = phases(trace)
-    category = [_category(block, parameters, phase) for block in blocks]
-    distinct = {name: index for index, name in enumerate(dict.fromkeys(names))}
-    layers = {name: layer_of(name) for name in distinct}
+    category = [
+        CATEGORIES.index(_category(start, kind, node, parameters, phase))
+        for start, kind, node in zip(starts, kinds, nodes, strict=True)
+    ]
     return Lifetimes(
-        start=np.array([block.start for block in blocks], dtype=np.int64),
-        end=np.array([NEVER if block.end is None else block.end for block in blocks], dtype=np.int64),
-        size_bytes=np.array([block.size_bytes for block in blocks], dtype=np.int64),
-        is_persistent=np.array([block.is_persistent for block in blocks], dtype=np.bool_),
-        category=np.array([CATEGORIES.index(item) for item in category], dtype=np.uint8),
-        layer=np.array([layers[name] for name in names], dtype=np.int32),
-        name=np.array([distinct[name] for name in names], dtype=np.int32),
-        names=tuple(distinct),
+        start=blocks.start[chosen],
+        end=blocks.end[chosen],
+        size_bytes=blocks.size_bytes[chosen],
+        is_persistent=blocks.is_persistent[chosen],
+        category=np.array(category, dtype=np.uint8),
+        layer=np.array([layer_of(text) for text in names], dtype=np.int32)[name],
+        name=name,
+        names=names,
     )
 
 
@@ -74,17 +79,17 @@ def layer_of(name: str) -> int:
     return -1 if found is None or _EXTRA_LAYER.search(name) else int(found[1])
 
 
-def _category(block: Block, parameters: Container[str], phase: Mapping[int, Phase]) -> Category:
-    if block.kind == "Weight":
-        return of_parameter(block.node, parameters)
-    if block.kind in OF_KIND:
-        return OF_KIND[block.kind]
-    primitive = block.node.rpartition("/")[2].partition("-op")[0]
+def _category(start: int, kind: str, node: str, parameters: Container[str], phase: Mapping[int, Phase]) -> Category:
+    if kind == _WEIGHT:
+        return of_parameter(node, parameters)
+    if kind in OF_KIND:
+        return OF_KIND[kind]
+    primitive = node.rpartition("/")[2].partition("-op")[0]
     if primitive == "MoveTo":
         return Category.SWAP
     if primitive in COLLECTIVES:
         return Category.COMMUNICATION
-    return OF_PHASE[phase.get(block.start, Phase.OPTIMIZER)]
+    return OF_PHASE[phase.get(start, Phase.OPTIMIZER)]
 
 
 def of_parameter(name: str, parameters: Container[str]) -> Category:

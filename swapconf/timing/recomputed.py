@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from swapconf.timing.costing import Signature, workload
-from swapconf.trace.phases import Phase, step_phases
+from swapconf.trace.phases import Phase
 from swapconf.trace.trace import Trace
 from swapconf.trace.work import work
 from swapconf.upstream.primitives import VIEWS
@@ -32,7 +32,7 @@ def recomputed(trace: Trace) -> Recomputed:
     if not trace.has_graph:
         raise ValueError(phrase("the trace has no graph: MindSpore writes none with memory_optimize_level O1"))
     load = workload(trace)
-    tasks = zip(trace.step_tasks, step_phases(trace), strict=True)
+    tasks = zip(trace.step_tasks, trace.step_phases, strict=True)
     again = np.array(
         [phase is Phase.RECOMPUTED and task.primitive not in VIEWS for task, phase in tasks], dtype=np.bool_
     )

@@ -181,6 +181,16 @@ class Blocks(Sequence[Block]):
         """bool [n]: pinned host memory, which swap copies into; not part of any device sum."""
         return np.equal(self.pool, self.pools.index(HOST_POOL) if HOST_POOL in self.pools else -1)
 
+    def starts(self, *kinds: str) -> set[int]:
+        """Of the blocks of these kinds."""
+        codes = [code for code, kind in enumerate(self.kinds) if kind in kinds]
+        return set(self.start[np.isin(self.kind, codes)].tolist())
+
+    def readers(self) -> Iterator[tuple[int, ...]]:
+        """`Block.users` row by row."""
+        users = self.users.tolist()
+        return (tuple(users[from_:to]) for from_, to in pairwise(self.user_offsets.tolist()))
+
     def peak_bytes(self, *, on_host: bool) -> int:
         """The largest sum of the sizes of blocks that live at once, on the host or on the device."""
         chosen = self.on_host == on_host

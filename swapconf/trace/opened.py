@@ -218,8 +218,7 @@ def _blocks(
                 readers[tensor].append(task.event)
             for tensor in task.outputs:
                 maker.setdefault(tensor, task)
-    named = (replace(block, node=makers.get(block.start, block.node)) for block in trace.blocks)
-    rows = [_block(block, readers, maker, parts, scale) for block in named]
+    rows = [_block(block, makers.get(block.start, block.node), readers, maker, parts, scale) for block in trace.blocks]
     known = {row.start for row in rows}
     like = rows[-1]
     rows += [
@@ -245,7 +244,12 @@ def _blocks(
 
 
 def _block(
-    block: Block, readers: Mapping[int, list[int]], maker: Mapping[int, Task], parts: Mapping[int, range], scale: int
+    block: Block,
+    node: str,
+    readers: Mapping[int, list[int]],
+    maker: Mapping[int, Task],
+    parts: Mapping[int, range],
+    scale: int,
 ) -> Block:
     tensor = block.start * scale
     users: list[int] = []
@@ -259,7 +263,7 @@ def _block(
     if block.task is not None and block.task in parts:
         task = maker[tensor].event if tensor in maker else parts[block.task][-1]
     end = None if block.end is None else block.end * scale
-    return replace(block, start=tensor, end=end, task=task, users=tuple(users))
+    return replace(block, start=tensor, end=end, task=task, node=node, users=tuple(users))
 
 
 def _with_sums(rows: Iterable[Block]) -> Iterator[Block]:

@@ -44,7 +44,7 @@ _ORDER = tuple(Phase)  # as a step comes to them
 Users = Sequence[tuple[int, tuple[int, ...]]]  # by launch its own event, and those that use what it writes
 
 
-def step_phases(trace: Trace) -> tuple[Phase, ...]:
+def of_step(trace: Trace) -> tuple[Phase, ...]:
     """The phase of each launch of `Trace.step_tasks`; empty where the trace has no graph. That of a fused kernel is the
     last one of its operators that stand in cells, if their inside is known."""
     if not trace.has_graph:
@@ -52,7 +52,7 @@ def step_phases(trace: Trace) -> tuple[Phase, ...]:
     inside = trace.opened
     if not inside.parts:
         return _of_launches(trace)
-    steps = zip(inside.trace.step_tasks, _of_launches(inside.trace), strict=True)
+    steps = zip(inside.trace.step_tasks, inside.trace.step_phases, strict=True)
     found = {task.event: ("-" in task.scope, _ORDER.index(phase)) for task, phase in steps}
     launches = [inside.parts.get(task.event, (task.event * inside.scale,)) for task in trace.step_tasks]
     return tuple(_ORDER[max(found[event] for event in events)[1]] for events in launches)
@@ -146,7 +146,7 @@ def phases(trace: Trace) -> dict[int, Phase]:
         return {}
     kernels = [kernel for kernel in trace.kernels if not kernel.is_event]
     step = [kernel for kernel in trace.step if not kernel.is_event]
-    of_kernel = {(kernel.graph, kernel.name): phase for kernel, phase in zip(step, step_phases(trace), strict=True)}
+    of_kernel = {(kernel.graph, kernel.name): phase for kernel, phase in zip(step, trace.step_phases, strict=True)}
     tasks = (task for task in trace.tasks if task.is_kernel)
     found: dict[int, Phase] = {}
     for kernel, task in zip(kernels, tasks, strict=True):
@@ -220,7 +220,7 @@ def _first_of_its_kind(trace: Trace, tasks: Sequence[Task]) -> list[int]:
     numbers: dict[Hashable, int] = {}
     value: dict[int, int] = {}
     slices: dict[int, tuple[int, Tensor]] = {}  # of what, by the number of the slice
-    constants = {block.start for block in trace.blocks if block.kind == "ConstantValue"}
+    constants = trace.blocks.starts("ConstantValue")
     firsts: dict[int, int] = {}
     found = []
     for index, (kernel, task) in enumerate(zip(kernels, tasks, strict=True)):
@@ -307,7 +307,7 @@ def _read_by_backward_only(users: Users, gradients: Set[int]) -> list[bool]:
 def readers_of(trace: Trace) -> dict[int, tuple[int, ...]]:
     """By tensor the launches that read it, those inside the fused kernel that makes it among them, which are no users
     of its block."""
-    found = {block.start: block.users for block in trace.blocks}
+    found = dict(zip(trace.blocks.start.tolist(), trace.blocks.readers(), strict=True))
     for task in trace.step_tasks:
         for tensor in task.inputs if (PART, "") in task.attributes else ():
             users = found.get(tensor, ())

@@ -35,6 +35,7 @@ from swapconf.words.phrases import mark, phrase
 
 if TYPE_CHECKING:
     from swapconf.trace.opened import Opened
+    from swapconf.trace.phases import Phase
 
 POINT_TO_POINT = frozenset({"Receive", "Send"})  # messages between two ranks
 PART = "part"  # attribute of a task that is an operator in a fused kernel
@@ -190,6 +191,13 @@ class Trace:
         from swapconf.trace.opened import opened  # which makes traces
 
         return opened(self)
+
+    @cached_property
+    def step_phases(self) -> tuple[Phase, ...]:
+        """See `phases.of_step`, which every reader of a trace asks."""
+        from swapconf.trace.phases import of_step  # which reads traces
+
+        return of_step(self)
 
     @cached_property
     def passes(self) -> Passes:

@@ -103,6 +103,6 @@ def _tensors(trace: Trace, baseline: Baseline) -> tuple[Tensor, ...]:
             for name, tensor in zip(task.outputs, task.output_tensors, strict=False):
                 written.setdefault(name, tensor)
     unknown = Tensor("UInt8", (0,))
-    starts = sorted(block.start for block in trace.blocks if not block.on_host)
+    starts = np.sort(trace.blocks.start[~trace.blocks.on_host]).tolist()
     assert len(starts) == len(baseline.blocks)
     return tuple(written.get(start, unknown) for start in starts)

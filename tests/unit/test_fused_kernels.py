@@ -20,7 +20,7 @@ from swapconf.trace import fused_kernels
 from swapconf.trace.columns import FUSED
 from swapconf.trace.func_graph_text import Argument, Kind
 from swapconf.trace.fused_kernels import FusedKernel, FusedOperator
-from swapconf.trace.phases import Phase, readers_of, step_phases
+from swapconf.trace.phases import Phase, readers_of
 from swapconf.trace.tensor import Tensor
 from swapconf.trace.trace import PART, Task, Trace
 from swapconf.words.findings import Origin, SwapconfError
@@ -114,7 +114,7 @@ def test_a_decision_is_compared_with_the_operators(name: str) -> None:
 
 def test_a_fused_kernel_is_recomputed_if_its_operators_are() -> None:
     trace = trace_of(AGAIN)
-    phases = dict(zip((task.name for task in trace.step_tasks), step_phases(trace), strict=True))
+    phases = dict(zip((task.name for task in trace.step_tasks), trace.step_phases, strict=True))
     fused = [name for name, phase in phases.items() if FUSED in name and phase is Phase.RECOMPUTED]
     assert len(fused) > 20
 

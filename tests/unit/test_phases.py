@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from swapconf.dryrun.effect.effect import observed
-from swapconf.trace.phases import Phase, _known, _made, _phases, _turning, _without_a_name, of_layers, step_phases
+from swapconf.trace.phases import Phase, _known, _made, _phases, _turning, _without_a_name, of_layers
 from swapconf.trace.trace import Task, Tensor, Trace
 from swapconf.upstream.scopes import GRADIENTS, in_layer
 from tests.helpers import TRACES, packed
@@ -28,7 +28,7 @@ def halves(level: str) -> Trace:
 def in_layers(trace: Trace) -> Iterator[tuple[Task, Phase, bool]]:
     """What is no gradient by name, and whether a gradient ran before it."""
     behind = False
-    for task, phase in zip(trace.step_tasks, step_phases(trace), strict=True):
+    for task, phase in zip(trace.step_tasks, trace.step_phases, strict=True):
         behind = behind or task.name.startswith(GRADIENTS)
         if in_layer(task.scope) is not None and not task.name.startswith(GRADIENTS):
             yield task, phase, behind
@@ -132,7 +132,7 @@ def test_what_the_next_micro_batch_computes_forward_in_fused_kernels_is_not_for_
     steps = packed(TRACES / "fused_in_order" / "qwen3").opened.trace
     found = {
         phase
-        for task, phase in zip(steps.step_tasks, step_phases(steps), strict=True)
+        for task, phase in zip(steps.step_tasks, steps.step_phases, strict=True)
         if task.scope.endswith("casual_mask-CausalMaskGenerate") and not task.name.startswith(GRADIENTS)
     }
     assert found == {Phase.FORWARD}

@@ -21,7 +21,7 @@ from swapconf.dryrun.outcome import RankOutcome, RankReport
 from swapconf.dryrun.verdict import Peaks, verdict
 from swapconf.models.network import Network
 from swapconf.trace.blocks import Blocks
-from swapconf.trace.phases import Phase, _recomputed, step_phases
+from swapconf.trace.phases import Phase, _recomputed
 from swapconf.trace.trace import Task, Trace, WorkerLog
 from swapconf.upstream.scopes import Place, in_layer
 from swapconf.whatif.prepare import prepare
@@ -177,7 +177,7 @@ def test_a_layer_is_recomputed_from_another_tensor_than_its_input(primitive: str
 def test_what_runs_again_and_nobody_reads_is_recomputed_all_the_same() -> None:
     """As what is made for a product that is excluded from recompute, and whose gradient reads other things alone."""
     trace = golden("llama_l2_recompute")
-    phases_of = dict(zip((task.event for task in trace.step_tasks), step_phases(trace), strict=True))
+    phases_of = dict(zip((task.event for task in trace.step_tasks), trace.step_phases, strict=True))
     unread = next(
         block
         for block in trace.blocks
@@ -187,7 +187,7 @@ def test_what_runs_again_and_nobody_reads_is_recomputed_all_the_same() -> None:
         and {phases_of.get(user) for user in block.users if user > block.start} == {Phase.BACKWARD}
     )
     blocks = (replace(block, users=()) if block.start == unread.start else block for block in trace.blocks)
-    assert step_phases(replace(trace, blocks=Blocks.of(blocks))) == tuple(phases_of.values())
+    assert replace(trace, blocks=Blocks.of(blocks)).step_phases == tuple(phases_of.values())
 
 
 def test_without_the_graph_nothing_is_known_nor_told() -> None:
@@ -342,7 +342,7 @@ def test_what_stands_among_recomputed_kernels_of_one_layer_is_of_that_layer_what
     trace = golden(FFN)
     old = next(
         task
-        for task, phase in zip(trace.step_tasks, step_phases(trace), strict=True)
+        for task, phase in zip(trace.step_tasks, trace.step_phases, strict=True)
         if phase is Phase.RECOMPUTED and "/1-LLama" in task.name and task.primitive == primitive
     )
     name = old.name.replace("/1-LLama", "/0-LLama")
@@ -564,7 +564,7 @@ def test_the_baseline_of_what_if_has_the_same_gradients_in_layers(name: str) -> 
     """It takes what is recomputed for them for gradients, too."""
     trace = golden(name)
     baseline = prepare(trace).kernels.backward[trace.step_launches]
-    late = [phase in (Phase.BACKWARD, Phase.RECOMPUTED) for phase in step_phases(trace)]
+    late = [phase in (Phase.BACKWARD, Phase.RECOMPUTED) for phase in trace.step_phases]
     differ = {
         task.name
         for task, one, other in zip(trace.step_tasks, baseline, late, strict=True)
@@ -578,7 +578,7 @@ def test_a_gradient_that_a_cell_computes_by_hand_is_none_of_what_is_recomputed()
     trace = golden("llama_l2_none")
     by_hand = {
         task.primitive
-        for task, phase in zip(trace.step_tasks, step_phases(trace), strict=True)
+        for task, phase in zip(trace.step_tasks, trace.step_phases, strict=True)
         if phase is Phase.BACKWARD and not task.name.startswith("Gradients/") and "_nllloss" in task.name
     }
     assert by_hand >= {"Exp", "Sub", "Mul"}

@@ -23,7 +23,7 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from swapconf.decide.strategy import Strategy
-from swapconf.trace.phases import Phase, step_phases
+from swapconf.trace.phases import Phase
 from swapconf.upstream.launch_orders import UNFUSED_LEVEL, Order, measured
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.graph.asked import Asked
@@ -131,7 +131,7 @@ def test_what_the_model_recomputes_in_front_of_the_forward_pass_is_no_part_of_it
     """Without lazy inline the activation of experts waits for nothing that comes late: it runs again at once."""
     found, baseline = packed(TRACES / "in_order" / name), graphed(TRACES / "in_order" / name).prepared.baseline
     activations = [index for index, task in enumerate(found.step_tasks) if task.primitive == "Swiglu"]
-    phases = step_phases(found)
+    phases = found.step_phases
     again = [phases[index] is Phase.RECOMPUTED for index in activations]
     assert 2 * sum(again) == len(again)
     assert baseline.kernels.backward[found.step_launches][activations].tolist() == again

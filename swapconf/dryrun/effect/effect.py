@@ -166,7 +166,8 @@ def _moves(trace: Trace, places: Mapping[str, Place]) -> Iterator[Move]:
     copies = [kernel for kernel in trace.step if kernel.copies_to_host]
     if not trace.tasks:
         return (Move(place=places[kernel.scope], primitive="", size_bytes=None, host_bytes=None) for kernel in copies)
-    host = {block.start: block.size_bytes for block in trace.blocks if block.on_host}
+    blocks, there = trace.blocks, trace.blocks.on_host
+    host = dict(zip(blocks.start[there].tolist(), blocks.size_bytes[there].tolist(), strict=True))
     return _traced(trace.tasks, {kernel.name for kernel in copies}, host, places)
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import chain
 
 from swapconf.dryrun.effect.effect import Held, Launch
-from swapconf.trace.phases import Phase, readers_of, step_phases
+from swapconf.trace.phases import Phase, readers_of
 from swapconf.trace.trace import Task, Trace
 from swapconf.trace.work import COLLECTIVES
 from swapconf.upstream.primitives import COPY, VIEWS
@@ -19,7 +19,7 @@ def recomputed(trace: Trace, places: Mapping[str, Place]) -> tuple[tuple[Launch,
     """(launches of one step that are recomputed, in their order; what of the forward pass is held for the backward
     pass). Views are in neither: they take and compute nothing. ``places``: by scope."""
     tasks = trace.step_tasks
-    phase = dict(zip((task.event for task in tasks), step_phases(trace), strict=True))
+    phase = dict(zip((task.event for task in tasks), trace.step_phases, strict=True))
     launch = {task.event: Launch(places[task.scope], task.primitive) for task in tasks}
     readers = {tensor: [user for user in users if user in launch] for tensor, users in readers_of(trace).items()}
     again = {event for event, found in phase.items() if found is Phase.RECOMPUTED}
@@ -54,7 +54,7 @@ def _in_vain(tasks: Sequence[Task], again: Set[int], readers: Mapping[int, Seque
 def _weights(trace: Trace, of_weights: Set[int]) -> set[int]:
     """Tensors that are weights, or that these events made of them."""
     made = {made for task in trace.step_tasks if task.event in of_weights for made in task.outputs}
-    return made | {block.start for block in trace.blocks if block.kind == "Weight"}
+    return made | trace.blocks.starts("Weight")
 
 
 def _of_weights(tasks: Sequence[Task]) -> set[int]:
