@@ -73,10 +73,11 @@ class Watch:
             known = json_object.read(entry)
             if not {"file", "rank", "part", "folder", "start"} <= known.keys():
                 continue  # it ended meanwhile
-            reader = self._readers.setdefault(entry.name, Reader(Folder(Path(known["folder"]))))
+            folder = known["folder"]  # a process that runs another config enters that under the same name
+            reader = self._readers.setdefault(folder, Reader(Folder(Path(folder))))
             came = reader.look()
-            before, since = self._since.get(entry.name, (None, now))
-            self._since[entry.name] = (came, since if came == before else now)
+            before, since = self._since.get(folder, (None, now))
+            self._since[folder] = (came, since if came == before else now)
             found.append(
                 Child(
                     known["file"],
@@ -84,7 +85,7 @@ class Watch:
                     known["part"],
                     came,
                     now - known["start"],
-                    now - self._since[entry.name][1],
+                    now - self._since[folder][1],
                 )
             )
         return sorted(found, key=lambda child: (child.file, child.rank, child.part))

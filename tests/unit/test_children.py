@@ -37,6 +37,20 @@ def test_a_child_is_on_the_board_while_it_runs(tmp_path: Path) -> None:
     assert watch.children() == []
 
 
+def test_a_process_that_runs_the_same_rank_of_another_layout_begins_anew(tmp_path: Path) -> None:
+    first, second = Folder(tmp_path / "first"), Folder(tmp_path / "second")
+    for folder in (first, second):
+        folder.path.mkdir()
+    watch = Watch(tmp_path)
+    with entered(tmp_path, "a.yaml", 0, "layers_4", first):
+        first.log.write_text("something")
+        (ahead,) = watch.children(time.time() + 60)
+    with entered(tmp_path, "a.yaml", 0, "layers_4", second):
+        (child,) = watch.children(time.time() + 61)
+    assert ahead.came.station is not Station.STARTING
+    assert (child.came.station, child.since) == (Station.STARTING, 0)
+
+
 def test_a_board_that_is_not_there_stops_nothing(tmp_path: Path) -> None:
     with entered(tmp_path / "elsewhere", "a.yaml", 0, "", Folder(tmp_path)):
         pass
