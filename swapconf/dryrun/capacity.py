@@ -44,4 +44,7 @@ def jobs_at_once(orders: Iterable[RankOrder], asked: int | None = None) -> int:
 
 
 def free_bytes() -> int:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_AVPHYS_PAGES")
+    """What is free, and what the system gives back at once, such as files that it keeps in memory."""
+    import psutil
+
+    return int(psutil.virtual_memory().available)

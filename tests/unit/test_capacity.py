@@ -13,6 +13,7 @@ from swapconf.dryrun.capacity import child_bytes, jobs_at_once, layers_run
 from swapconf.dryrun.rank_order import RankOrder
 from swapconf.words.units import GIB
 
+FREE_BYTES = capacity.free_bytes
 FILE = Path(__file__).parents[1] / "traces/llama.yaml"
 
 
@@ -50,3 +51,9 @@ def test_what_is_asked_for_counts_and_without_orders_a_child_is_guessed() -> Non
     assert jobs_at_once([order(80)], asked=5) == 5
     assert jobs_at_once([order(80)], asked=0) == 1
     assert jobs_at_once([]) == 8
+
+
+def test_what_the_system_gives_back_at_once_counts_as_free() -> None:
+    told = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
+    available = int(told["MemAvailable"].split()[0]) * 1024
+    assert FREE_BYTES() == pytest.approx(available, abs=2 * GIB)
