@@ -162,10 +162,11 @@ def _none(world: Judged, own: Layout, cards: int, wish: Wishes, refused: Sequenc
 
 
 class _Told:
-    """Runs dry runs, and says as soon as one is known about how long the others take. ``left``: ranks, at most."""
+    """Runs dry runs, and says each time about how long the others take, as those so far did. ``left``: ranks, at
+    most."""
 
     def __init__(self, runs: RunOptions) -> None:
-        self._runs, self.left, self._has_told = runs, 0, False
+        self._runs, self.left, self._took = runs, 0, list[float]()
 
     def __call__(self, orders: Sequence[RankOrder]) -> Reports:
         from swapconf.dryrun import capacity
@@ -173,11 +174,10 @@ class _Told:
 
         found = reports(orders, self._runs, phrase("dry run"), remembers=True)
         self.left -= len(orders)
-        took = [seconds for item in found.values() if (seconds := item.get("seconds"))]
-        if took and not self._has_told and self.left > 0:
-            self._has_told = True
+        self._took += [seconds for item in found.values() if (seconds := item.get("seconds"))]
+        if self._took and self.left > 0:
             children = capacity.jobs_at_once(orders[:1], self._runs.jobs)
-            say(time_left(self.left, sum(took) / len(took), children), err=True)
+            say(time_left(self.left, sum(self._took) / len(self._took), children), err=True)
         return found
 
 
