@@ -277,3 +277,18 @@ def test_what_fusion_rounds_a_sum_to_is_what_a_recomputed_layer_leaves(is_rounde
         asked=SimpleNamespace(prepared=prepared, baseline=baseline, is_under=lambda cell, node: node < 2)
     )
     assert gates._is_output(0, Part(7, 0)) is is_rounded
+
+
+def test_what_changes_the_layout_of_what_tables_read_is_parted_with_them() -> None:
+    """Of layers of one pass, one of which moves its tables: a true Qwen3 (random strategies, seed 34055107) has two."""
+    folder, recompute = TRACES / "fused_in_order" / "qwen3", {"recompute": False, "select_recompute": False}
+    one_layer = {"swap": True, "layer_swap": [{"backward_prefetch": 3, "layers": [3]}]}
+    baseline, graph = graphed(folder).run, asked_of(folder, {"swap_config": one_layer, "recompute_config": recompute})
+    assert baseline is not None
+    tables = [node for node in baseline.node_of if baseline.graph.primitive[node] in ("Sin", "Cos")]
+    (before,) = {baseline.graph.inputs[node][0] for node in tables} & baseline.kernel_of.keys()
+    nodes = graph.nodes
+    read = {nodes.inputs[node][0] for node in lives(graph).order if nodes.primitive[node] in ("Sin", "Cos")}
+    views = {node for node in read if nodes.name[node] == nodes.name[before]}
+    assert len(views) == 2
+    assert len({tuple(nodes.inputs[node]) for node in views}) == 1

@@ -26,11 +26,13 @@ class Tables(GraphChange):
     """What some users have for themselves although all share it in the baseline, such as tables of a rotary embedding.
 
     ``made``: by kernel of the baseline and users, the node that makes it for these. ``stands_for``: by value of
-    these the one of the baseline.
+    these the one of the baseline. What changes the layout of what tables read, and has lost its cell, is flagged as
+    they are (`StepReplaceOp`, ``frontend/parallel/step_parallel.cc``), and parted with them.
     """
 
     made: dict[tuple[int, frozenset[User]], int] = field(default_factory=dict)
     stands_for: dict[int, int] = field(default_factory=dict)
+    _layouts: dict[tuple[int, frozenset[User]], int] = field(default_factory=dict)
     _chains: dict[tuple[int, int], int] = field(default_factory=dict)
 
     @property
@@ -61,7 +63,23 @@ class Tables(GraphChange):
 
     def _for(self, value: int, users: frozenset[User]) -> int:
         kernel = self._shared(value)
-        return value if kernel is None else self._own(value, kernel, min(users))
+        if kernel is not None:
+            return self._own(value, kernel, min(users))
+        return self._layout(value, users) if self._changes_layout(value) else value
+
+    def _changes_layout(self, value: int) -> bool:
+        """Of what tables read."""
+        kernel, kernels = self.run.kernel_of.get(value), self.baseline.kernels
+        if kernel is None or not self.baseline.views[kernel] or not kernels.is_lost[kernel] or kernels.backward[kernel]:
+            return False
+        readers = [self.run.kernel_of[user] for user in self.run.users[value] if user in self.run.kernel_of]
+        return all(reader in self.asked.shared for reader in readers if not kernels.backward[reader])
+
+    def _layout(self, value: int, users: frozenset[User]) -> int:
+        if (value, users) not in self._layouts:
+            nodes = self.nodes
+            self._layouts[value, users] = nodes.add(nodes.primitive[value], nodes.inputs[value], nodes.name[value])
+        return self._layouts[value, users]
 
     def _shared(self, value: int) -> int | None:
         """The shared kernel that makes a value, if some users have one for themselves."""
