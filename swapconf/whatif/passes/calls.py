@@ -13,14 +13,14 @@ from dataclasses import dataclass, replace
 
 from swapconf.decide.strategy import Strategy
 from swapconf.trace.launch_graph import DEPEND, TUPLE
-from swapconf.whatif.lift.func_graphs import EarlyGraph
+from swapconf.whatif.lift.func_graphs import Callee, EarlyGraph
 from swapconf.whatif.passes.auto_monad_eliminator import load_first
 from swapconf.whatif.passes.backend import Lowered, LoweredCalls, Ref, lower
 from swapconf.whatif.passes.borders import without_borders
 from swapconf.whatif.passes.captures import captures, free_variables, places
 from swapconf.whatif.passes.cse import merged
-from swapconf.whatif.passes.inline import drop_virtual, inlined
-from swapconf.whatif.passes.marks import cells_again, mark_offload
+from swapconf.whatif.passes.inline import drop_virtual, inlined, take_elements
+from swapconf.whatif.passes.marks import cells_again, mark_left_out, mark_offload
 from swapconf.whatif.passes.not_recompute import hand_on, inline_left_out
 from swapconf.whatif.passes.offload import offload
 from swapconf.whatif.passes.recompute_cell import recompute
@@ -57,6 +57,7 @@ class Kept:
 def calls_of(module: EarlyGraph, strategy: Strategy, kept: Kept) -> LoweredCalls:
     """Edits the module. Raises NoBorder."""
     without_borders(module, cells_again(module, strategy))
+    mark_left_out(module, strategy)
     mark_offload(module, strategy)
     return calls_under(module, kept)
 
@@ -77,8 +78,10 @@ def calls_under(module: EarlyGraph, kept: Kept) -> LoweredCalls:
     drop_virtual(module)
     after = inlined(module, module.forward)
     merge_states([after.forward.end, after.backward.end], after.taken)
+    take_elements(after)
     gone = merged([after.forward, after.backward])
-    captured = captures(before, turns, after, gone, kept.loads)
+    again = {Callee(one.graph.name) for one in primals}
+    captured = captures(before, turns, after, gone, kept.loads, again)
     calls = lower(after.forward, after.backward, captured, kept.outputs)
     return replace(calls, gradients=_returned(calls.gradients, kept))
 

@@ -14,7 +14,8 @@ are launched one behind another then.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import TypeAlias
 
 from swapconf.trace.launch_graph import ITEM, LOAD
 from swapconf.whatif.lift.func_graphs import (
@@ -30,6 +31,9 @@ from swapconf.whatif.lift.func_graphs import (
 )
 from swapconf.whatif.passes.cse import stays
 from swapconf.whatif.passes.inline import Inlined
+
+
+_Returned: TypeAlias = "tuple[int, bool, tuple[int, ...], int, tuple[int, ...], Value]"
 
 
 def free_variables(module: EarlyGraph, graph: EarlyFuncGraph) -> list[Value]:
@@ -87,12 +91,13 @@ def captures(
     after: Inlined,
     merged: Mapping[CNode, CNode],
     loads: Sequence[str],
+    again: Collection[Callee],
 ) -> list[Value]:
     """``before``: free variables of the backward pass before calls are inlined; ``calls``: the topological place of
     each node of the forward pass then; ``after``, ``merged``: what inlining and cse have made of it; ``loads``:
     parameters in the order in which the run without a strategy captures what is loaded of them."""
     left = _read(after, merged)
-    early, loaded, returned, put = list[Value](), list[CNode](), list[tuple[int, int, Value]](), list[Value]()
+    early, loaded, returned, put = list[Value](), list[CNode](), list[_Returned](), list[Value]()
     for value in before:
         real = value
         while isinstance(real, CNode) and real.primitive in VIRTUAL:
@@ -103,21 +108,30 @@ def captures(
         found = stays(made, merged)
         if left.pop(found, None) is None:
             continue
-        call = real.inputs[0] if isinstance(real, CNode) and real.primitive == ITEM else real
+        call, path = _taken_out_of(real)
         if found is not made:
             put.append(found)
         elif real is not value and isinstance(found, CNode):
             loaded.append(found)
-        elif isinstance(call, CNode) and call.primitive == CALL:
-            index = real.index if isinstance(real, CNode) else None
-            returned.append((-calls[call], index or 0, found))
+        elif call is not None:
+            is_again = call.inputs[0] in again
+            returned.append((len(path), is_again, path if is_again else (), -calls[call], path, found))
         else:
             early.append(found)
     loaded.sort(key=lambda node: _turn(node, loads))
-    returned.sort(key=lambda one: one[:2])
+    returned.sort(key=lambda taken: taken[:-1])
     order = {stays(node, merged): turn for turn, node in enumerate(merged)}
     put.sort(key=lambda value: order.get(value, 0))
-    return [*early, *loaded, *(value for _, _, value in returned), *left.values(), *put]
+    ordered = [*early, *loaded, *(taken[-1] for taken in returned), *left.values(), *put]
+    return sorted(ordered, key=lambda value: not isinstance(value, Callee) and value.monad is not None)
+
+
+def _taken_out_of(value: Value) -> tuple[CNode | None, tuple[int, ...]]:
+    """The call that returns a value, and which element of which element it is."""
+    path: tuple[int, ...] = ()
+    while isinstance(value, CNode) and value.primitive == ITEM and value.index is not None:
+        path, value = (value.index, *path), value.inputs[0]
+    return (value, path) if isinstance(value, CNode) and value.primitive == CALL else (None, ())
 
 
 def _read(after: Inlined, merged: Mapping[CNode, CNode]) -> dict[Value, Value]:

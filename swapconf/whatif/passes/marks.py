@@ -31,8 +31,12 @@ from swapconf.models.network import Operator
 from swapconf.trace.launch_graph import ITEM, LOAD
 from swapconf.upstream.scopes import EXTRA_BLOCK, GRADIENTS, Place, descends, place_of
 from swapconf.whatif.lift.func_graphs import (
+    K_GRAPH,
+    NO,
+    NOT_AGAIN,
     OFFLOAD,
     PREFETCH,
+    RECOMPUTE,
     VIRTUAL,
     YES,
     CNode,
@@ -64,6 +68,20 @@ def mark_offload(module: EarlyGraph, strategy: Strategy) -> None:
             node.attributes = {**node.attributes, OFFLOAD: YES, PREFETCH: f"I64({moved[path]})"}
 
 
+def mark_left_out(module: EarlyGraph, strategy: Strategy) -> None:
+    """Edits the module: what must not run again with its cell."""
+    excluded = {entry.layer.name: entry.plan.excluded for entry in strategy.layers}
+    if not any(excluded.values()):
+        return
+    operators = _Operators.of(module, strategy)
+    for node, place in operators.places.items():
+        if excluded.get(place.layer, frozenset()).isdisjoint(operators.paths(node)):
+            continue
+        node.attributes = {**node.attributes, RECOMPUTE: NO}
+        if not node.graph.is_of_cell:
+            node.graph.flags = node.graph.flags - {K_GRAPH} | {NOT_AGAIN}
+
+
 def cells_again(module: EarlyGraph, strategy: Strategy) -> frozenset[EarlyFuncGraph]:
     """The K graphs of the cells that a strategy runs again, the outermost ones. Raises NoBorder."""
     inside: dict[EarlyFuncGraph, list[CNode]] = {}
@@ -76,7 +94,7 @@ def cells_again(module: EarlyGraph, strategy: Strategy) -> frozenset[EarlyFuncGr
     cells = ((_cell(graph, nodes, strategy), graph) for graph, nodes in inside.items() if graph.is_k_graph)
     graphs = {place: graph for place, graph in cells if place in wanted}
     lacking = {f"{place.layer}.{place.cell}" for place in wanted - graphs.keys()}
-    lacking |= {f"{entry.layer.name}.{path}" for entry in entries for path in _flags(entry)}
+    lacking |= {f"{entry.layer.name}.{path}" for entry in entries for path in entry.plan.comm_recompute}
     lacking |= strategy.recompute_options.keys() if wanted else set()
     if lacking:
         raise NoBorder(", ".join(sorted(lacking)))
@@ -92,11 +110,6 @@ def _roots(entry: LayerStrategy) -> set[str]:
         if isinstance(action, Recompute) and not (action.root == path and operators[path].preset_recompute)
     }
     return {root for root in roots if not root or not descends(root.rpartition(".")[0] or root, roots - {root})}
-
-
-def _flags(entry: LayerStrategy) -> set[str]:
-    """Operators that a flag makes another func graph of."""
-    return {*entry.plan.excluded, *entry.plan.comm_recompute}
 
 
 def _cell(graph: EarlyFuncGraph, nodes: Iterable[CNode], strategy: Strategy) -> Place | None:
