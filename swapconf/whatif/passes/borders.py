@@ -32,19 +32,39 @@ _MEMORY = "(<UMonad, NoShape>) -> (<UMonad, NoShape>)"
 
 def without_borders(module: EarlyGraph, again: Collection[EarlyFuncGraph]) -> None:
     """Edits the module: K graphs of cells are inlined but for those that run ``again``."""
-    users, cells = module.users(), [graph for graph in module.reached() if graph.is_k_graph and graph.is_of_cell]
-    gone = set(cells) - set(again)
+    gone = {graph.name for graph in module.reached() if graph.is_k_graph and graph.is_of_cell}
+    gone -= {graph.name for graph in again}
+    small = {graph for graph in module.reached() if graph.name in gone and _loads_once(graph)}
+    _inline(module, small)
+    gone -= {graph.name for graph in small}
+    while gone:
+        inmost = {module.graphs[name] for name in gone if not _called_inside(module, module.graphs[name]) & gone}
+        _inline(module, inmost)
+        gone -= {graph.name for graph in inmost}
+
+
+def _called_inside(module: EarlyGraph, graph: EarlyFuncGraph) -> set[str]:
+    return {called.name for node in own_nodes(graph) if (called := module.called(node)) is not None}
+
+
+def _inline(module: EarlyGraph, gone: Collection[EarlyFuncGraph]) -> None:
     if not gone:
         return
+    users, names = module.users(), {graph.name for graph in gone}
+    cells = [graph for graph in module.reached() if graph.is_k_graph and graph.is_of_cell]
     for call in module.nodes():
         graph = module.k_graph(call)
-        if graph in gone:
+        if graph in gone and not _loads_once(graph):
             _attach(call, graph, users)
     for forward in (*(graph for graph in cells if graph not in gone), module.forward):
-        after = inlined(module, forward, lambda graph: graph not in gone)
+        after = inlined(module, forward, lambda graph: graph.name not in names)
         merge_states([after.forward.end, after.backward.end], after.taken, is_early=True)
         for graph in (after.forward, after.backward):
             module.graphs[graph.name] = graph
+
+
+def _loads_once(graph: EarlyFuncGraph) -> bool:
+    return sum(node.primitive == LOAD for node in own_nodes(graph)) == 1
 
 
 def _attach(call: CNode, graph: EarlyFuncGraph, users: Users) -> None:

@@ -20,7 +20,8 @@ from swapconf.whatif.passes.borders import without_borders
 from swapconf.whatif.passes.captures import captures, free_variables, places
 from swapconf.whatif.passes.cse import merged
 from swapconf.whatif.passes.inline import drop_virtual, inlined, take_elements
-from swapconf.whatif.passes.marks import cells_again, mark_left_out, mark_offload
+from swapconf.whatif.passes.k_prims import outline
+from swapconf.whatif.passes.marks import cells_again, mark_offload, mark_recompute
 from swapconf.whatif.passes.not_recompute import hand_on, inline_left_out
 from swapconf.whatif.passes.offload import offload
 from swapconf.whatif.passes.recompute_cell import recompute
@@ -57,7 +58,8 @@ class Kept:
 def calls_of(module: EarlyGraph, strategy: Strategy, kept: Kept) -> LoweredCalls:
     """Edits the module. Raises NoBorder."""
     without_borders(module, cells_again(module, strategy))
-    mark_left_out(module, strategy)
+    mark_recompute(module, strategy)
+    outline(module)
     mark_offload(module, strategy)
     return calls_under(module, kept)
 

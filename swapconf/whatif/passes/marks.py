@@ -68,18 +68,23 @@ def mark_offload(module: EarlyGraph, strategy: Strategy) -> None:
             node.attributes = {**node.attributes, OFFLOAD: YES, PREFETCH: f"I64({moved[path]})"}
 
 
-def mark_left_out(module: EarlyGraph, strategy: Strategy) -> None:
-    """Edits the module: what must not run again with its cell."""
+def mark_recompute(module: EarlyGraph, strategy: Strategy) -> None:
+    """Edits the module: what runs again by itself, and what must not run again with its cell."""
     excluded = {entry.layer.name: entry.plan.excluded for entry in strategy.layers}
-    if not any(excluded.values()):
+    alone = {entry.layer.name: _roots(entry) & _primitives(entry) for entry in strategy.layers}
+    if not any((*excluded.values(), *alone.values())):
         return
     operators = _Operators.of(module, strategy)
     for node, place in operators.places.items():
-        if excluded.get(place.layer, frozenset()).isdisjoint(operators.paths(node)):
+        if place.layer not in excluded:
             continue
-        node.attributes = {**node.attributes, RECOMPUTE: NO}
-        if not node.graph.is_of_cell:
-            node.graph.flags = node.graph.flags - {K_GRAPH} | {NOT_AGAIN}
+        paths = operators.paths(node)
+        if not alone[place.layer].isdisjoint(paths):
+            node.attributes = {**node.attributes, RECOMPUTE: YES}
+        if not excluded[place.layer].isdisjoint(paths):
+            node.attributes = {**node.attributes, RECOMPUTE: NO}
+            if not node.graph.is_of_cell:
+                node.graph.flags = node.graph.flags - {K_GRAPH} | {NOT_AGAIN}
 
 
 def cells_again(module: EarlyGraph, strategy: Strategy) -> frozenset[EarlyFuncGraph]:
@@ -90,7 +95,7 @@ def cells_again(module: EarlyGraph, strategy: Strategy) -> frozenset[EarlyFuncGr
         inside.setdefault(node.graph, []).append(node)
     layers = {place.layer for place in places.values()}
     entries = [entry for entry in strategy.layers if entry.layer.name in layers]
-    wanted = {Place(entry.layer.name, root) for entry in entries for root in _roots(entry)}
+    wanted = {Place(entry.layer.name, root) for entry in entries for root in _roots(entry) - _primitives(entry)}
     cells = ((_cell(graph, nodes, strategy), graph) for graph, nodes in inside.items() if graph.is_k_graph)
     graphs = {place: graph for place, graph in cells if place in wanted}
     lacking = {f"{place.layer}.{place.cell}" for place in wanted - graphs.keys()}
@@ -110,6 +115,10 @@ def _roots(entry: LayerStrategy) -> set[str]:
         if isinstance(action, Recompute) and not (action.root == path and operators[path].preset_recompute)
     }
     return {root for root in roots if not root or not descends(root.rpartition(".")[0] or root, roots - {root})}
+
+
+def _primitives(entry: LayerStrategy) -> set[str]:
+    return {operator.path for operator in entry.layer.template.primitives}
 
 
 def _cell(graph: EarlyFuncGraph, nodes: Iterable[CNode], strategy: Strategy) -> Place | None:
