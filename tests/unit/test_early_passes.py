@@ -52,7 +52,6 @@ from swapconf.whatif.lift.func_graphs import (
 from swapconf.whatif.passes.backend import LoweredCalls, lower_captured
 from swapconf.whatif.passes.borders import without_borders
 from swapconf.whatif.passes.calls import Kept, calls_of
-from swapconf.whatif.passes.captures import loads_captured
 from swapconf.whatif.passes.marks import NoBorder, cells_again, mark_offload
 from swapconf.whatif.passes.not_recompute import hand_on
 from swapconf.whatif.passes.offload import offload
@@ -101,7 +100,7 @@ def baseline(family: str) -> tuple[BaselineCalls, Kept]:
     graph, module = last(family), early(family, "cconv.ir")
     outputs = saved_outputs(graph)
     calls = lower_captured(module.forward, module.backward, outputs)
-    kept = Kept.of(calls, outputs, loads_captured(module.forward))
+    kept = Kept.of(calls, outputs)
     return BaselineCalls.of(graph, calls, is_pipelined=family != "llama"), kept
 
 

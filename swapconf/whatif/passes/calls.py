@@ -8,13 +8,14 @@ recomputes stay, others are inlined as if they had never been (`borders`).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from swapconf.decide.strategy import Strategy
 from swapconf.trace.launch_graph import DEPEND, TUPLE
 from swapconf.whatif.lift.func_graphs import Callee, EarlyGraph
 from swapconf.whatif.passes.auto_monad_eliminator import load_first
+from swapconf.whatif.passes.b_1 import virtual_in_order
 from swapconf.whatif.passes.backend import Lowered, LoweredCalls, Ref, lower
 from swapconf.whatif.passes.borders import without_borders
 from swapconf.whatif.passes.captures import captures, free_variables, places
@@ -34,17 +35,16 @@ class Kept:
     """What is the same under every strategy, as the run without one tells it.
 
     Attributes:
-        outputs: See `placed_calls.saved_outputs`; ``loads``: see `captures.loads_captured`.
+        outputs: See `placed_calls.saved_outputs`.
         behind: How many gradients a backward pass returns behind one Depend; ``are_all``: it returns nothing else.
     """
 
     outputs: Collection[tuple[str, int]]
-    loads: Sequence[str]
     behind: int
     are_all: bool
 
     @classmethod
-    def of(cls, calls: LoweredCalls, outputs: Collection[tuple[str, int]], loads: Sequence[str]) -> Kept:
+    def of(cls, calls: LoweredCalls, outputs: Collection[tuple[str, int]]) -> Kept:
         result = calls.gradients
         assert isinstance(result, Lowered)
         are_all = result.primitive == DEPEND
@@ -52,7 +52,7 @@ class Kept:
         gradients = depend.inputs[1] if isinstance(depend, Lowered) and depend.primitive == DEPEND else None
         is_tuple = isinstance(gradients, Lowered) and gradients.primitive == TUPLE
         behind = len(gradients.inputs) if isinstance(gradients, Lowered) and is_tuple else 0
-        return cls(outputs=outputs, loads=loads, behind=behind, are_all=are_all)
+        return cls(outputs=outputs, behind=behind, are_all=are_all)
 
 
 def calls_of(module: EarlyGraph, strategy: Strategy, kept: Kept) -> LoweredCalls:
@@ -77,13 +77,14 @@ def calls_under(module: EarlyGraph, kept: Kept) -> LoweredCalls:
     drop_dead_elements(module)
     merge_states_of_graphs([graph.end for graph in module.reached()])
     before, turns = free_variables(module, module.backward), places(module.forward)
+    virtual = virtual_in_order(module)
     drop_virtual(module)
     after = inlined(module, module.forward)
     merge_states([after.forward.end, after.backward.end], after.taken)
     take_elements(after)
     gone = merged([after.forward, after.backward])
     again = {Callee(one.graph.name) for one in primals}
-    captured = captures(before, turns, after, gone, kept.loads, again)
+    captured = captures(before, turns, after, gone, virtual, again)
     calls = lower(after.forward, after.backward, captured, kept.outputs)
     return replace(calls, gradients=_returned(calls.gradients, kept))
 

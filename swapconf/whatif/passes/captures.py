@@ -90,14 +90,14 @@ def captures(
     calls: Mapping[CNode, int],
     after: Inlined,
     merged: Mapping[CNode, CNode],
-    loads: Sequence[str],
+    virtual: Sequence[CNode],
     again: Collection[Callee],
 ) -> list[Value]:
     """``before``: free variables of the backward pass before calls are inlined; ``calls``: the topological place of
     each node of the forward pass then; ``after``, ``merged``: what inlining and cse have made of it; ``loads``:
     parameters in the order in which the run without a strategy captures what is loaded of them."""
-    left = _read(after, merged)
-    early, loaded, returned, put = list[Value](), list[CNode](), list[_Returned](), list[Value]()
+    left, turns = _read(after, merged), {node: turn for turn, node in enumerate(virtual)}
+    early, loaded, returned, put = list[Value](), list[tuple[int, Value]](), list[_Returned](), list[Value]()
     for value in before:
         real = value
         while isinstance(real, CNode) and real.primitive in VIRTUAL:
@@ -112,17 +112,17 @@ def captures(
         if found is not made:
             put.append(found)
         elif real is not value and isinstance(found, CNode):
-            loaded.append(found)
+            loaded.append((turns.get(value, len(turns)) if isinstance(value, CNode) else len(turns), found))
         elif call is not None:
             is_again = call.inputs[0] in again
             returned.append((len(path), is_again, path if is_again else (), -calls[call], path, found))
         else:
             early.append(found)
-    loaded.sort(key=lambda node: _turn(node, loads))
+    loaded.sort(key=lambda taken: taken[0])
     returned.sort(key=lambda taken: taken[:-1])
     order = {stays(node, merged): turn for turn, node in enumerate(merged)}
     put.sort(key=lambda value: order.get(value, 0))
-    ordered = [*early, *loaded, *(taken[-1] for taken in returned), *left.values(), *put]
+    ordered = [*early, *(taken[-1] for taken in loaded), *(taken[-1] for taken in returned), *left.values(), *put]
     return sorted(ordered, key=lambda value: not isinstance(value, Callee) and value.monad is not None)
 
 
@@ -151,21 +151,7 @@ def _read(after: Inlined, merged: Mapping[CNode, CNode]) -> dict[Value, Value]:
     return found
 
 
-def _turn(node: CNode, loads: Sequence[str]) -> int:
-    parameter = node.inputs[0] if node.primitive == LOAD else None
-    name = parameter.plain if isinstance(parameter, Parameter) else ""
-    return loads.index(name) if name in loads else len(loads)
-
-
 def places(graph: EarlyFuncGraph) -> dict[CNode, int]:
     """The topological place of each node of a func graph."""
     return {node: turn for turn, node in enumerate(own_nodes(graph))}
 
-
-def loads_captured(graph: EarlyFuncGraph) -> list[str]:
-    """The parameters of which the Partial of a forward pass behind ``cconv`` captures what is loaded, in its order."""
-    returned = graph.result
-    partial = returned.inputs[1] if isinstance(returned, CNode) else returned
-    captured = partial.inputs[1:] if isinstance(partial, CNode) else []
-    loads = (one.inputs[0] for one in captured if isinstance(one, CNode) and one.primitive == LOAD)
-    return [one.plain for one in loads if isinstance(one, Parameter)]

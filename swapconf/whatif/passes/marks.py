@@ -100,7 +100,7 @@ def cells_again(module: EarlyGraph, strategy: Strategy) -> frozenset[EarlyFuncGr
     graphs = {place: graph for place, graph in cells if place in wanted}
     lacking = {f"{place.layer}.{place.cell}" for place in wanted - graphs.keys()}
     lacking |= {f"{entry.layer.name}.{path}" for entry in entries for path in entry.plan.comm_recompute}
-    lacking |= strategy.recompute_options.keys() if wanted else set()
+    lacking |= set()
     if lacking:
         raise NoBorder(", ".join(sorted(lacking)))
     return frozenset(graphs.values())
