@@ -26,7 +26,7 @@ from swapconf.whatif.passes.marks import cells_again, mark_offload, mark_recompu
 from swapconf.whatif.passes.not_recompute import hand_on, inline_left_out
 from swapconf.whatif.passes.offload import offload
 from swapconf.whatif.passes.recompute_cell import recompute
-from swapconf.whatif.passes.renormalize import drop_dead_elements, drop_zeros
+from swapconf.whatif.passes.renormalize import drop_dead_elements, drop_zeros, wait_once
 from swapconf.whatif.passes.update_state import merge_states, merge_states_of_graphs
 
 
@@ -73,6 +73,7 @@ def calls_under(module: EarlyGraph, kept: Kept) -> LoweredCalls:
     drop_dead_elements(module)
     load_first(module)
     merged(module.reached())
+    wait_once(module)
     drop_zeros(module)
     drop_dead_elements(module)
     merge_states_of_graphs([graph.end for graph in module.reached()])

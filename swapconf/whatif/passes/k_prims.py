@@ -43,10 +43,8 @@ def outline(module: EarlyGraph) -> None:
     """Edits the module. Raises NoDout."""
     forward = module.forward
     marked = [node for node in own_nodes(forward) if node.attributes.get(RECOMPUTE) == YES]
-    for number, node in enumerate(marked):
-        primitive = _Primitive(module, node, number)
-        if any(user.graph is not forward or user in primitive.gradients for user, _ in primitive.users_of(node)):
-            primitive.outline()
+    for number, node in enumerate(reversed(marked)):
+        _Primitive(module, node, number).outline()
 
 
 class _Primitive:
@@ -111,8 +109,11 @@ class _Primitive:
     def _addend(self) -> dict[CNode, None]:
         """Gradients of an addend that nobody else reads. Raises NoDout."""
         for given in self._node.inputs:
-            if isinstance(given, CNode) and {user for user, _ in self.users_of(given)} == {self._node}:
-                return self._gradients_of(given)
+            reader = self._node
+            while isinstance(given, CNode) and {user for user, _ in self.users_of(given)} == {reader}:
+                if gradients := self._gradients_of(given):
+                    return gradients
+                reader, given = given, given.inputs[0]
         raise NoDout(f"{self._node.scope}/{self._node.operator}")
 
     def _dout(self, gradients: Mapping[CNode, None]) -> Value | None:

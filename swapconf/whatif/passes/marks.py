@@ -29,6 +29,7 @@ from swapconf.decide.strategy import LayerStrategy, Recompute, Strategy
 from swapconf.models.cells import KEY_NORM, QUERY_NORM
 from swapconf.models.network import Operator
 from swapconf.trace.launch_graph import ITEM, LOAD
+from swapconf.upstream.dropped import MP_COMM, SLICE
 from swapconf.upstream.scopes import EXTRA_BLOCK, GRADIENTS, Place, descends, place_of
 from swapconf.whatif.lift.func_graphs import (
     K_GRAPH,
@@ -47,6 +48,8 @@ from swapconf.whatif.lift.func_graphs import (
 )
 
 _BEHIND = re.compile(r"forward_op_\d+")  # communication that parallelism puts behind an operator
+_SHARDED = "parallel_optimizer_allgather"
+_PUT_IN = re.compile(r"redistribution_op_.*|forward_op_\d+")
 _WEIGHT = re.compile(rf"({EXTRA_BLOCK}\.)?layers\.(\d+)\.(.+)\.\w+$")
 _CLASS = re.compile(r"_([^_\W]+)_construct_\d+$")
 _PRODUCTS, _HAND_ON = frozenset({"MatMul", "GroupedMatmul"}), frozenset({LOAD, "Cast", *VIRTUAL})
@@ -69,22 +72,40 @@ def mark_offload(module: EarlyGraph, strategy: Strategy) -> None:
 
 
 def mark_recompute(module: EarlyGraph, strategy: Strategy) -> None:
-    """Edits the module: what runs again by itself, and what must not run again with its cell."""
+    """Edits the module, of which K graphs of cells run again: what runs again by itself, and what does not with its
+    cell."""
     excluded = {entry.layer.name: entry.plan.excluded for entry in strategy.layers}
     alone = {entry.layer.name: _roots(entry) & _primitives(entry) for entry in strategy.layers}
-    if not any((*excluded.values(), *alone.values())):
+    stays = not strategy.recompute_options.get(MP_COMM, True)
+    if not stays and not any((*excluded.values(), *alone.values())):
         return
     operators = _Operators.of(module, strategy)
+    left_out = _put_in(module, operators) if stays else []
     for node, place in operators.places.items():
-        if place.layer not in excluded:
-            continue
-        paths = operators.paths(node)
-        if not alone[place.layer].isdisjoint(paths):
+        paths = operators.paths(node) if place.layer in excluded else []
+        if paths and not alone[place.layer].isdisjoint(paths):
             node.attributes = {**node.attributes, RECOMPUTE: YES}
-        if not excluded[place.layer].isdisjoint(paths):
-            node.attributes = {**node.attributes, RECOMPUTE: NO}
-            if not node.graph.is_of_cell:
-                node.graph.flags = node.graph.flags - {K_GRAPH} | {NOT_AGAIN}
+        if paths and not excluded[place.layer].isdisjoint(paths):
+            left_out.append(node)
+    for node in left_out:
+        node.attributes = {**node.attributes, RECOMPUTE: NO}
+        if not node.graph.is_of_cell:
+            node.graph.flags = node.graph.flags - {K_GRAPH} | {NOT_AGAIN}
+
+
+def _put_in(module: EarlyGraph, operators: _Operators) -> list[CNode]:
+    """What parallelism put in place of primitives of cells that run again, or behind them (`StepReplaceOp`, which hands
+    ``recompute_comm_op`` on), but not for functions that a cell calls."""
+    homes = {called: node.graph for node in module.nodes() if (called := module.called(node)) is not None}
+    found = list[CNode]()
+    for node in module.nodes():
+        home = node.graph if node.graph.is_of_cell else homes.get(node.graph, node.graph)
+        if not _PUT_IN.fullmatch(node.operator) or not home.is_k_graph:
+            continue
+        is_of_cell = RECOMPUTE in node.attributes or _BEHIND.fullmatch(node.operator)
+        if is_of_cell or (node in operators.places and operators.paths(node)):
+            found.append(node)
+    return found
 
 
 def cells_again(module: EarlyGraph, strategy: Strategy) -> frozenset[EarlyFuncGraph]:
@@ -99,11 +120,22 @@ def cells_again(module: EarlyGraph, strategy: Strategy) -> frozenset[EarlyFuncGr
     cells = ((_cell(graph, nodes, strategy), graph) for graph, nodes in inside.items() if graph.is_k_graph)
     graphs = {place: graph for place, graph in cells if place in wanted}
     lacking = {f"{place.layer}.{place.cell}" for place in wanted - graphs.keys()}
-    lacking |= {f"{entry.layer.name}.{path}" for entry in entries for path in entry.plan.comm_recompute}
-    lacking |= set()
+    lacking |= {
+        f"{entry.layer.name}.{path}"
+        for entry in entries
+        for path, runs_again in entry.plan.comm_recompute.items()
+        if not runs_again or not descends(path, _roots(entry) - _primitives(entry))
+    }
+    lacking |= {SLICE} & strategy.recompute_options.keys() if wanted and _has_groups_of_one(module) else set()
     if lacking:
         raise NoBorder(", ".join(sorted(lacking)))
     return frozenset(graphs.values())
+
+
+def _has_groups_of_one(module: EarlyGraph) -> bool:
+    """MindSpore slices what is kept where it has made such groups, for the parallel optimizer
+    (`OperatorInfo::CreateGroupByTensorMap`); elsewhere it finds none, and keeps the whole."""
+    return any(node.primitive == "AllGather" and _SHARDED in node.operator for node in module.nodes())
 
 
 def _roots(entry: LayerStrategy) -> set[str]:

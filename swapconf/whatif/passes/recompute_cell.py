@@ -158,9 +158,7 @@ class _Recompute:
                     awaited |= dict.fromkeys(beside)
                 elif gradients is not None:
                     last[node] = None
-                    dout = gradients.inputs[1]
-                    if value is None or not self._is_of(value, dout):
-                        awaited[dout] = None
+                    awaited |= dict.fromkeys(self._arriving(value, gradients.inputs[1]))
                 return
         for user, _ in self.graphs.users_of(node):
             if k_graph is None or user.index != 1:
@@ -174,6 +172,13 @@ class _Recompute:
         elif self.graphs.is_gradient(node):
             others = (given for given in node.inputs if isinstance(given, CNode) and given is not before)
             found += [given for given in others if self.graphs.is_gradient(given)]
+
+    def _arriving(self, value: CNode | None, dout: Value) -> list[Value]:
+        """Of several outputs those that a gradient arrives for (seen in 2.9.0: the public source has none wait)."""
+        if value is None or not self._is_of(value, dout):
+            return [dout]
+        elements = dout.inputs if isinstance(dout, CNode) and dout.primitive == TUPLE else ()
+        return [given for given in elements if isinstance(given, CNode) and not self._is_of(value, given)]
 
     def _is_of(self, value: CNode, dout: Value) -> bool:
         if dout is value:
