@@ -54,7 +54,7 @@ def _inline(module: EarlyGraph, gone: Collection[EarlyFuncGraph]) -> None:
     cells = [graph for graph in module.reached() if graph.is_k_graph and graph.is_of_cell]
     for call in module.nodes():
         graph = module.k_graph(call)
-        if graph in gone and not _loads_once(graph):
+        if graph is not None and graph in gone and not _loads_once(graph):
             _attach(call, graph, users)
     for forward in (*(graph for graph in cells if graph not in gone), module.forward):
         after = inlined(module, forward, lambda graph: graph.name not in names)

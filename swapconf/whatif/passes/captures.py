@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TypeAlias
 
-from swapconf.trace.launch_graph import ITEM, LOAD
+from swapconf.trace.launch_graph import ITEM
 from swapconf.whatif.lift.func_graphs import (
     CALL,
     VIRTUAL,
@@ -31,7 +31,6 @@ from swapconf.whatif.lift.func_graphs import (
 )
 from swapconf.whatif.passes.cse import stays
 from swapconf.whatif.passes.inline import Inlined
-
 
 _Returned: TypeAlias = "tuple[int, bool, tuple[int, ...], int, tuple[int, ...], Value]"
 
@@ -154,4 +153,3 @@ def _read(after: Inlined, merged: Mapping[CNode, CNode]) -> dict[Value, Value]:
 def places(graph: EarlyFuncGraph) -> dict[CNode, int]:
     """The topological place of each node of a func graph."""
     return {node: turn for turn, node in enumerate(own_nodes(graph))}
-
