@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from swapconf.decide.strategy import LayerStrategy, Recompute, Strategy
 from swapconf.models.cells import KEY_NORM, QUERY_NORM
 from swapconf.models.network import Operator
-from swapconf.trace.launch_graph import ITEM, LOAD
+from swapconf.trace.launch_graph import COMMUNICATION, ITEM, LOAD
 from swapconf.upstream.dropped import MP_COMM, SLICE
 from swapconf.upstream.scopes import EXTRA_BLOCK, GRADIENTS, Place, descends, place_of
 from swapconf.whatif.lift.func_graphs import (
@@ -50,6 +50,7 @@ from swapconf.whatif.lift.func_graphs import (
 _BEHIND = re.compile(r"forward_op_\d+")  # communication that parallelism puts behind an operator
 _SHARDED = "parallel_optimizer_allgather"
 _PUT_IN = re.compile(r"redistribution_op_.*|forward_op_\d+")
+_CHANGE = "redistribution_op_"
 _WEIGHT = re.compile(rf"({EXTRA_BLOCK}\.)?layers\.(\d+)\.(.+)\.\w+$")
 _CLASS = re.compile(r"_([^_\W]+)_construct_\d+$")
 _PRODUCTS, _HAND_ON = frozenset({"MatMul", "GroupedMatmul"}), frozenset({LOAD, "Cast", *VIRTUAL})
@@ -76,21 +77,36 @@ def mark_recompute(module: EarlyGraph, strategy: Strategy) -> None:
     cell."""
     excluded = {entry.layer.name: entry.plan.excluded for entry in strategy.layers}
     alone = {entry.layer.name: _roots(entry) & _primitives(entry) for entry in strategy.layers}
+    communicated = {entry.layer.name: entry.plan.comm_recompute for entry in strategy.layers}
     stays = not strategy.recompute_options.get(MP_COMM, True)
-    if not stays and not any((*excluded.values(), *alone.values())):
+    if not stays and not any((*excluded.values(), *alone.values(), *communicated.values())):
         return
     operators = _Operators.of(module, strategy)
     left_out = _put_in(module, operators) if stays else []
     for node, place in operators.places.items():
         paths = operators.paths(node) if place.layer in excluded else []
-        if paths and not alone[place.layer].isdisjoint(paths):
+        runs_again = _communicated(node, operators, communicated.get(place.layer, {}))
+        if runs_again or (paths and not alone[place.layer].isdisjoint(paths)):
             node.attributes = {**node.attributes, RECOMPUTE: YES}
-        if paths and not excluded[place.layer].isdisjoint(paths):
+        if runs_again is False or (paths and not excluded[place.layer].isdisjoint(paths)):
             left_out.append(node)
     for node in left_out:
         node.attributes = {**node.attributes, RECOMPUTE: NO}
         if not node.graph.is_of_cell:
             node.graph.flags = node.graph.flags - {K_GRAPH} | {NOT_AGAIN}
+
+
+def _communicated(node: CNode, operators: _Operators, asked: Mapping[str, bool]) -> bool | None:
+    """What ``recompute_comm_op`` of a primitive says to what parallelism put in its place, or behind it."""
+    behind = node.inputs[0] if _BEHIND.fullmatch(node.operator) else node
+    if (
+        not asked
+        or not _PUT_IN.fullmatch(node.operator)
+        or not isinstance(behind, CNode)
+        or behind not in operators.places
+    ):
+        return None
+    return next((asked[path] for path in operators.paths(behind) if path in asked), None)
 
 
 def _put_in(module: EarlyGraph, operators: _Operators) -> list[CNode]:
@@ -120,16 +136,18 @@ def cells_again(module: EarlyGraph, strategy: Strategy) -> frozenset[EarlyFuncGr
     cells = ((_cell(graph, nodes, strategy), graph) for graph, nodes in inside.items() if graph.is_k_graph)
     graphs = {place: graph for place, graph in cells if place in wanted}
     lacking = {f"{place.layer}.{place.cell}" for place in wanted - graphs.keys()}
-    lacking |= {
-        f"{entry.layer.name}.{path}"
-        for entry in entries
-        for path, runs_again in entry.plan.comm_recompute.items()
-        if not runs_again or not descends(path, _roots(entry) - _primitives(entry))
-    }
+    changed = {place.layer for node, place in places.items() if _changes_layout(node)}
+    asked = ((entry.layer.name, path) for entry in entries for path in entry.plan.comm_recompute)
+    lacking |= {f"{layer}.{path}" for layer, path in asked if layer in changed}
     lacking |= {SLICE} & strategy.recompute_options.keys() if wanted and _has_groups_of_one(module) else set()
     if lacking:
         raise NoBorder(", ".join(sorted(lacking)))
     return frozenset(graphs.values())
+
+
+def _changes_layout(node: CNode) -> bool:
+    """By communication that parallelism put between two primitives: which of these is asked, is not mirrored."""
+    return node.operator.startswith(_CHANGE) and node.primitive in COMMUNICATION
 
 
 def _has_groups_of_one(module: EarlyGraph) -> bool:
