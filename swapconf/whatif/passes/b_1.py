@@ -35,7 +35,7 @@ from swapconf.whatif.lift.func_graphs import (
 
 def virtual_in_order(module: EarlyGraph) -> list[CNode]:
     """The virtual operators of a forward pass, those of which the pass takes away first first."""
-    walk = _Walk(module)
+    walk = _Substitutions(module)
     walk.run()
     return walk.gone
 
@@ -73,7 +73,7 @@ class _Copy:
 _Visitable: TypeAlias = "_Copy | _Function | None"  # None: a constant, or what a func graph that stays is given
 
 
-class _Walk:
+class _Substitutions:
     """``gone``: virtual operators of the forward pass itself."""
 
     def __init__(self, module: EarlyGraph) -> None:

@@ -5,11 +5,11 @@ The free variables of a func graph become its parameters in the order in which t
 anew for the last time, by `renormalize` in the third round of ``opt_a``; what later passes have the backward pass read
 stands behind these. `free_variables` is the first part, `captures` both.
 
-What comes later, in the order that was seen (10 strategies, 2 families, MindSpore 2.9.0): loads whose virtual operator
-is gone, as the run without a strategy has them; values of calls that were inlined, the last call first; what K graphs
-read that are inlined; what ``cse`` has put in place of something else. Which of several loads comes first is the
-history of ``b_1`` (`SubstitutionList`) and is not mirrored: 2 of 10 runs have two loads in another order, whose copies
-are launched one behind another then.
+What comes later, in the order that was seen (35 runs, 4 families, MindSpore 2.9.0): loads whose virtual operator is
+gone, in the order in which `b_1` takes these away; values of calls that were inlined: elements of what is returned
+before elements of these, other calls before cells that run again, of those all first elements, then all second ones,
+the last call first; what K graphs read that are inlined; what ``cse`` has put in place of something else. Monads come
+last (`FVTotalComputer`).
 """
 
 from __future__ import annotations
@@ -93,8 +93,8 @@ def captures(
     again: Collection[Callee],
 ) -> list[Value]:
     """``before``: free variables of the backward pass before calls are inlined; ``calls``: the topological place of
-    each node of the forward pass then; ``after``, ``merged``: what inlining and cse have made of it; ``loads``:
-    parameters in the order in which the run without a strategy captures what is loaded of them."""
+    each node of the forward pass then; ``after``, ``merged``: what inlining and cse have made of it; ``virtual``: see
+    `b_1.virtual_in_order`; ``again``: what calls of cells that run again call in the forward pass."""
     left, turns = _read(after, merged), {node: turn for turn, node in enumerate(virtual)}
     early, loaded, returned, put = list[Value](), list[tuple[int, Value]](), list[_Returned](), list[Value]()
     for value in before:
