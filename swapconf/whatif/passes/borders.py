@@ -1,12 +1,12 @@
 """FUNC GRAPHS of cells that do not run again -> inlined, as if they had never been func graphs of their own.
 
-An early graph of a run in which cells are kept (``Cell.add_flags(output_recompute=False)``) serves all strategies that
-recompute some of them. Without the flag MindSpore inlines a cell before gradients are made, by ``a_1`` of its first
-round (`inline`), and merges the states of its parameters with those around it (`update_state`): first cells with one
-parameter, such as norms, then the inmost ones. Two loads then hang on one state where the border parted them
+An early graph of a run in which cells are kept (``Cell.add_flags(output_recompute=False)``) serves all strategies
+that recompute some of them. Without the flag MindSpore inlines a cell before gradients are made, by ``a_1`` of its
+first round (`inline`), and merges the states of its parameters with those around it (`update_state`): first cells with
+one parameter, such as norms, then the inmost ones. Two loads then hang on one state where the border parted them
 (`_attach`). Compared with true runs of Llama, Qwen3, DeepSeek-V3 and Qwen3-MoE: from graphs in which layers are kept,
-or layers and the cells right in them, the order of launches of BORDERS_RUNS strategies is equal. Linears inside of these
-cells are not covered: where they are kept, too, Reshapes stay that MindSpore makes one.
+or layers and the cells right in them, the order of launches of BORDERS_RUNS strategies is equal. Linears inside of
+these cells are not covered: where they are kept, too, Reshapes stay that MindSpore makes one.
 """
 
 from __future__ import annotations

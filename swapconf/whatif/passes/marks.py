@@ -1,11 +1,11 @@
 """EARLY GRAPH + STRATEGY -> MARKS: what a strategy sets on primitives and cells before MindSpore compiles.
 
 Source: MindSpore, ``Cell.offload``, ``Primitive._offload``, ``Primitive.recompute`` and ``Cell.recompute``
-(``nn/cell.py``), and `StepReplaceOp` (``frontend/parallel/step_parallel.cc``), which hands marks on to what parallelism
-puts in the place of an operator. Of a node the scope tells the cell, and the instance name the operator; read are these,
-and changed the attributes ``offload``, ``backward_prefetch`` and ``recompute`` of forward passes: the last one is True of
-what runs again by itself, and False of what does not run again with its cell. Which cell runs again no node tells, but
-each is a func graph of its own.
+(``nn/cell.py``), and `StepReplaceOp` (``frontend/parallel/step_parallel.cc``), which hands marks on to what
+parallelism puts in the place of an operator. Of a node the scope tells the cell, and the instance name the operator;
+read are these, and changed the attributes ``offload``, ``backward_prefetch`` and ``recompute`` of forward passes: the
+last one is True of what runs again by itself, and False of what does not run again with its cell. Which cell runs
+again no node tells, but each is a func graph of its own.
 
 Three kinds of nodes have lost one of the two:
 

@@ -3,9 +3,9 @@
 Source: MindSpore, ``frontend/optimizer/irpass/recompute.h`` (`RemoveNotRecomputeNode`), behind `recompute_cell` and
 `offload`. It reads which primitives in a cell must not run again (func graphs with the flag ``not_recompute_k_graph``,
 such as those of routers, which the model leaves out; and nodes with ``recompute: False``, for which MindSpore has such
-func graphs, too: see `marks`) and changes: the primal of the cell also returns what these make, and its K graph is given
-that, as more parameters (`hand_on`). The func graphs of the primitives, which only return a parameter then, are inlined
-by ``a_1`` of the next round (`inline_left_out`). Compared with MindSpore's graph behind the pass of
+func graphs, too: see `marks`) and changes: the primal of the cell also returns what these make, and its K graph is
+given that, as more parameters (`hand_on`). The func graphs of the primitives, which only return a parameter then, are
+inlined by ``a_1`` of the next round (`inline_left_out`). Compared with MindSpore's graph behind the pass of
 two runs of Qwen3-MoE, which leaves 7 primitives out of each layer: all 3213 nodes are equal.
 """
 
