@@ -11,8 +11,9 @@ changes, from the end of the step back:
 
 Compared with MindSpore's own graph behind the pass (MindSpore 2.9.0): of 23 strategies of Llama, Qwen3 and DeepSeek-V3
 all nodes are equal, each with all that is upstream; 3 with norms or operators that run again by themselves have a tie
-in another order, or a state that goes later. Two things of 2.9.0 are not in the public source: cells wait for dout only;
-and of several cells that run again each is given the states that the one nearest to the end is given, but for constants.
+in another order, or a state that goes later. Two things of 2.9.0 are not in the public source: cells wait for dout
+only; and of several cells that run again each is given the states that the one nearest to the end is given, but for
+constants.
 """
 
 from __future__ import annotations
