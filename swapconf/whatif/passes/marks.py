@@ -137,18 +137,21 @@ def cells_again(module: EarlyGraph, strategy: Strategy) -> frozenset[EarlyFuncGr
     cells = ((_cell(graph, nodes, strategy), graph) for graph, nodes in inside.items() if graph.is_k_graph)
     graphs = {place: graph for place, graph in cells if place in wanted}
     lacking = {f"{place.layer}.{place.cell}" for place in wanted - graphs.keys()}
-    changed = {place.layer for node, place in places.items() if _changes_layout(node)}
-    asked = ((entry.layer.name, path) for entry in entries for path in entry.plan.comm_recompute)
-    lacking |= {f"{layer}.{path}" for layer, path in asked if layer in changed}
-    lacking |= {SLICE} & strategy.recompute_options.keys() if wanted and _has_groups_of_one(module) else set()
+    lacking |= _communicated_elsewhere(places, entries)
+    if wanted and _has_groups_of_one(module):
+        lacking |= {SLICE} & strategy.recompute_options.keys()
     if lacking:
         raise NoBorder(", ".join(sorted(lacking)))
     return frozenset(graphs.values())
 
 
-def _changes_layout(node: CNode) -> bool:
-    """By communication that parallelism put between two primitives: which of these is asked, is not mirrored."""
-    return node.operator.startswith(_CHANGE) and node.primitive in COMMUNICATION
+def _communicated_elsewhere(places: Mapping[CNode, Place], entries: Iterable[LayerStrategy]) -> set[str]:
+    """Operators whose communication is asked for in layers with communication that parallelism put between two
+    primitives: which of the two is asked then, is not mirrored."""
+    between = (node for node in places if node.operator.startswith(_CHANGE) and node.primitive in COMMUNICATION)
+    layers = {places[node].layer for node in between}
+    asked = ((entry.layer.name, path) for entry in entries for path in entry.plan.comm_recompute)
+    return {f"{layer}.{path}" for layer, path in asked if layer in layers}
 
 
 def _has_groups_of_one(module: EarlyGraph) -> bool:
