@@ -305,3 +305,60 @@ def test_a_file_of_another_kind_is_refused(text: str, rule: str, tmp_path: Path)
     with pytest.raises(SwapconfError) as caught:
         early_text.read(path)
     assert rule in {finding.rule for finding in caught.value.findings}
+
+
+_OF_ONE_OPERATOR = """\
+# IR entry: @1_step
+subgraph attr:
+subgraph instance: x : 0x1
+subgraph @2_▸net(%para1_x) {
+  %0(a) = PrimFunc_Mul(%para1_x, %para1_x) cnode_primal_attrs: {unique_id: "1"}
+  %1(b) = OPERATOR primitive_attrs: {recompute: Bool(1)} cnode_primal_attrs: {unique_id: "2"}
+  %2(c) = PrimFunc_Mul(%0, %1) cnode_primal_attrs: {unique_id: "3"}
+  %3(pair) = MakeTuple(%2, @3_◂net)
+  Return(%3)
+}
+subgraph attr:
+subgraph instance: y : 0x1
+subgraph @3_◂net parent: [subgraph @2_▸net](%para2_dout) {
+  %0(db) = PrimFunc_Mul(%para2_dout, $(@2_▸net:a)) cnode_primal_attrs: {forward_unique_id: "3"}
+      # Scope: (Gradients/net)
+  %1(da) = PrimFunc_Mul(%para2_dout, $(@2_▸net:b)) cnode_primal_attrs: {forward_unique_id: "3"}
+      # Scope: (Gradients/net)
+  %2(dx) = PrimFunc_SiLUGrad(%0, $(@2_▸net:a)) cnode_primal_attrs: {forward_unique_id: "2"}
+      # Scope: (Gradients/net)
+  %3(all) = MakeTuple(%1, %2)
+  Return(%3)
+}
+subgraph attr:
+subgraph instance: z : 0x1
+subgraph @1_step(%para3_x) {
+  %0(called) = call @2_▸net(%para3_x)
+  %1(closure) = TupleGetItem(%0, I64(1))
+  %2(dx) = %1[@@3_◂net](F32(1))
+  Return(%2)
+}
+"""
+
+
+def test_an_operator_that_runs_again_by_itself_waits_for_the_gradient_that_arrives(tmp_path: Path) -> None:
+    path = tmp_path / "early.ir"
+    path.write_text(_OF_ONE_OPERATOR.replace("OPERATOR", "PrimFunc_SiLU(%0)"))
+    module = early_text.read(path)
+    outline(module)
+    recompute(module)
+    calls = [node for node in module.nodes() if module.k_graph(node) is not None]
+    assert [node.graph for node in calls] == [module.backward]
+    waiting = calls[0].inputs[1]
+    assert isinstance(waiting, CNode)
+    assert waiting.primitive == "Depend"
+    awaited = waiting.inputs[1]
+    assert isinstance(awaited, CNode)
+    assert [node.name for node in awaited.inputs if isinstance(node, CNode)] == ["db"]
+
+
+def test_a_sum_whose_addends_others_read_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "early.ir"
+    path.write_text(_OF_ONE_OPERATOR.replace("OPERATOR", "PrimFunc_Add(%0, %para1_x)"))
+    with pytest.raises(NoBorder):
+        outline(early_text.read(path))
