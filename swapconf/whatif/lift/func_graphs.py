@@ -19,8 +19,9 @@ from swapconf.trace.postorder import postorder
 
 CALL, PARTIAL = "call", "Partial"
 K_GRAPH, GRADIENTS = "recompute_k_graph", "recompute_grad_graph"  # flags of func graphs
-OFFLOAD, PREFETCH = "offload", "backward_prefetch"  # attributes of primitives
-YES = "Bool(1)"
+NOT_AGAIN = "not_recompute_k_graph"
+OFFLOAD, PREFETCH, RECOMPUTE = "offload", "backward_prefetch", "recompute"  # attributes of primitives
+YES, NO = "Bool(1)", "Bool(0)"
 VIRTUAL = ("_VirtualAssignAdd", "_VirtualDiv", "_VirtualAdd", "_VirtualPipelineEnd")
 _OF_PRIMITIVE = re.compile(r"▸(PrimFunc_|[A-Z])\w*_\d+$")
 _NUMBER = re.compile(r"I64\((-?\d+)\)")

@@ -125,6 +125,7 @@ class _Lowering:
 
     captured: Mapping[Value, int]
     made: dict[CNode, Ref] = field(default_factory=dict)
+    elements: dict[tuple[Lowered, int], Lowered] = field(default_factory=dict)
 
     def ref(self, value: Value) -> Ref:
         if value in self.captured:
@@ -154,7 +155,7 @@ class _Lowering:
             self.made[one] if isinstance(one, CNode) and one in self.made else self.ref(one) for one in node.inputs
         ]
         if node.index is not None:
-            return _output(given[0], node.index, node)
+            return self._output(given[0], node.index, node)
         if node.primitive in _AS_THEY_ARE:
             return Lowered(node.primitive, given, source=node)
         added = given[1] if node.primitive == ADDS else None
@@ -167,13 +168,13 @@ class _Lowering:
         ]
         return Lowered(RESHAPE if _is_view(node) else node.primitive, flat, source=node)
 
-
-def _output(value: Ref, index: int, node: CNode) -> Ref:
-    if isinstance(value, Given):
-        return Given(value.name, index)
-    if value is None or value.primitive != TUPLE:
-        return None if value is None else Lowered(ITEM, [value, None], index, node)
-    return value.inputs[index]
+    def _output(self, value: Ref, index: int, node: CNode) -> Ref:
+        """Once for each output (``cse`` of the back end)."""
+        if isinstance(value, Given):
+            return Given(value.name, index)
+        if value is None or value.primitive == TUPLE:
+            return None if value is None else value.inputs[index]
+        return self.elements.setdefault((value, index), Lowered(ITEM, [value, None], index, node))
 
 
 def _is_view(node: CNode) -> bool:

@@ -5,18 +5,19 @@ The free variables of a func graph become its parameters in the order in which t
 anew for the last time, by `renormalize` in the third round of ``opt_a``; what later passes have the backward pass read
 stands behind these. `free_variables` is the first part, `captures` both.
 
-What comes later, in the order that was seen (10 strategies, 2 families, MindSpore 2.9.0): loads whose virtual operator
-is gone, as the run without a strategy has them; values of calls that were inlined, the last call first; what K graphs
-read that are inlined; what ``cse`` has put in place of something else. Which of several loads comes first is the
-history of ``b_1`` (`SubstitutionList`) and is not mirrored: 2 of 10 runs have two loads in another order, whose copies
-are launched one behind another then.
+What comes later, in the order that was seen (35 runs, 4 families, MindSpore 2.9.0): loads whose virtual operator is
+gone, in the order in which `b_1` takes these away; values of calls that were inlined: elements of what is returned
+before elements of these, other calls before cells that run again, of those all first elements, then all second ones,
+the last call first; what K graphs read that are inlined; what ``cse`` has put in place of something else. Monads come
+last (`FVTotalComputer`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from typing import TypeAlias
 
-from swapconf.trace.launch_graph import ITEM, LOAD
+from swapconf.trace.launch_graph import ITEM
 from swapconf.whatif.lift.func_graphs import (
     CALL,
     VIRTUAL,
@@ -30,6 +31,8 @@ from swapconf.whatif.lift.func_graphs import (
 )
 from swapconf.whatif.passes.cse import stays
 from swapconf.whatif.passes.inline import Inlined
+
+_Returned: TypeAlias = "tuple[int, bool, tuple[int, ...], int, tuple[int, ...], Value]"
 
 
 def free_variables(module: EarlyGraph, graph: EarlyFuncGraph) -> list[Value]:
@@ -86,13 +89,14 @@ def captures(
     calls: Mapping[CNode, int],
     after: Inlined,
     merged: Mapping[CNode, CNode],
-    loads: Sequence[str],
+    virtual: Sequence[CNode],
+    again: Collection[Callee],
 ) -> list[Value]:
     """``before``: free variables of the backward pass before calls are inlined; ``calls``: the topological place of
-    each node of the forward pass then; ``after``, ``merged``: what inlining and cse have made of it; ``loads``:
-    parameters in the order in which the run without a strategy captures what is loaded of them."""
-    left = _read(after, merged)
-    early, loaded, returned, put = list[Value](), list[CNode](), list[tuple[int, int, Value]](), list[Value]()
+    each node of the forward pass then; ``after``, ``merged``: what inlining and cse have made of it; ``virtual``: see
+    `b_1.virtual_in_order`; ``again``: what calls of cells that run again call in the forward pass."""
+    left, turns = _read(after, merged), {node: turn for turn, node in enumerate(virtual)}
+    early, loaded, returned, put = list[Value](), list[tuple[int, Value]](), list[_Returned](), list[Value]()
     for value in before:
         real = value
         while isinstance(real, CNode) and real.primitive in VIRTUAL:
@@ -103,21 +107,30 @@ def captures(
         found = stays(made, merged)
         if left.pop(found, None) is None:
             continue
-        call = real.inputs[0] if isinstance(real, CNode) and real.primitive == ITEM else real
+        call, path = _taken_out_of(real)
         if found is not made:
             put.append(found)
         elif real is not value and isinstance(found, CNode):
-            loaded.append(found)
-        elif isinstance(call, CNode) and call.primitive == CALL:
-            index = real.index if isinstance(real, CNode) else None
-            returned.append((-calls[call], index or 0, found))
+            loaded.append((turns.get(value, len(turns)) if isinstance(value, CNode) else len(turns), found))
+        elif call is not None:
+            is_again = call.inputs[0] in again
+            returned.append((len(path), is_again, path if is_again else (), -calls[call], path, found))
         else:
             early.append(found)
-    loaded.sort(key=lambda node: _turn(node, loads))
-    returned.sort(key=lambda one: one[:2])
+    loaded.sort(key=lambda taken: taken[0])
+    returned.sort(key=lambda taken: taken[:-1])
     order = {stays(node, merged): turn for turn, node in enumerate(merged)}
     put.sort(key=lambda value: order.get(value, 0))
-    return [*early, *loaded, *(value for _, _, value in returned), *left.values(), *put]
+    ordered = [*early, *(taken[-1] for taken in loaded), *(taken[-1] for taken in returned), *left.values(), *put]
+    return sorted(ordered, key=lambda value: not isinstance(value, Callee) and value.monad is not None)
+
+
+def _taken_out_of(value: Value) -> tuple[CNode | None, tuple[int, ...]]:
+    """The call that returns a value, and which element of which element it is."""
+    path: tuple[int, ...] = ()
+    while isinstance(value, CNode) and value.primitive == ITEM and value.index is not None:
+        path, value = (value.index, *path), value.inputs[0]
+    return (value, path) if isinstance(value, CNode) and value.primitive == CALL else (None, ())
 
 
 def _read(after: Inlined, merged: Mapping[CNode, CNode]) -> dict[Value, Value]:
@@ -137,21 +150,6 @@ def _read(after: Inlined, merged: Mapping[CNode, CNode]) -> dict[Value, Value]:
     return found
 
 
-def _turn(node: CNode, loads: Sequence[str]) -> int:
-    parameter = node.inputs[0] if node.primitive == LOAD else None
-    name = parameter.plain if isinstance(parameter, Parameter) else ""
-    return loads.index(name) if name in loads else len(loads)
-
-
 def places(graph: EarlyFuncGraph) -> dict[CNode, int]:
     """The topological place of each node of a func graph."""
     return {node: turn for turn, node in enumerate(own_nodes(graph))}
-
-
-def loads_captured(graph: EarlyFuncGraph) -> list[str]:
-    """The parameters of which the Partial of a forward pass behind ``cconv`` captures what is loaded, in its order."""
-    returned = graph.result
-    partial = returned.inputs[1] if isinstance(returned, CNode) else returned
-    captured = partial.inputs[1:] if isinstance(partial, CNode) else []
-    loads = (one.inputs[0] for one in captured if isinstance(one, CNode) and one.primitive == LOAD)
-    return [one.plain for one in loads if isinstance(one, Parameter)]

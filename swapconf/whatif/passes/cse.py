@@ -40,12 +40,12 @@ def merged(graphs: Iterable[EarlyFuncGraph]) -> dict[CNode, CNode]:
     return gone
 
 
-def read_merged(nodes: Iterable[CNode], gone: Mapping[CNode, CNode]) -> None:
+def read_merged(nodes: Iterable[CNode], gone: Mapping[CNode, Value]) -> None:
     for node in nodes:
         node.inputs[:] = [stays(value, gone) for value in node.inputs]
 
 
-def stays(value: Value, gone: Mapping[CNode, CNode]) -> Value:
+def stays(value: Value, gone: Mapping[CNode, Value]) -> Value:
     while isinstance(value, CNode) and value in gone:
         value = gone[value]
     return value

@@ -93,6 +93,21 @@ def drop_virtual(module: EarlyGraph) -> None:
         node.inputs[:] = [real(value) for value in node.inputs]
 
 
+def take_elements(after: Inlined) -> None:
+    """Edits what is left of elements of tuples that a Depend stood in front of, which went with its state."""
+    for node in met(None, [after.forward.end, after.backward.end]):
+        node.inputs[:] = [_taken(value) for value in node.inputs]
+
+
+def _taken(value: Value) -> Value:
+    while isinstance(value, CNode) and value.index is not None:
+        taken_of = value.inputs[0]
+        if not isinstance(taken_of, CNode) or taken_of.primitive != TUPLE:
+            break
+        value = taken_of.inputs[value.index]
+    return value
+
+
 class _Inlining:
     def __init__(self, module: EarlyGraph, keeps: Callable[[EarlyFuncGraph], bool]) -> None:
         self._module, self._keeps = module, keeps

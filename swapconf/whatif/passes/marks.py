@@ -1,10 +1,11 @@
 """EARLY GRAPH + STRATEGY -> MARKS: what a strategy sets on primitives and cells before MindSpore compiles.
 
-Source: MindSpore, ``Cell.offload``, ``Primitive._offload`` and ``Cell.recompute`` (``nn/cell.py``), and `StepReplaceOp`
-(``frontend/parallel/step_parallel.cc``), which hands marks on to what parallelism puts in the place of an operator. Of
-a node the scope tells the cell, and the instance name the operator; read are these, and changed the attributes
-``offload`` and ``backward_prefetch`` of forward passes. Which cell runs again no node tells, but each is a func graph
-of its own.
+Source: MindSpore, ``Cell.offload``, ``Primitive._offload``, ``Primitive.recompute`` and ``Cell.recompute``
+(``nn/cell.py``), and `StepReplaceOp` (``frontend/parallel/step_parallel.cc``), which hands marks on to what
+parallelism puts in the place of an operator. Of a node the scope tells the cell, and the instance name the operator;
+read are these, and changed the attributes ``offload``, ``backward_prefetch`` and ``recompute`` of forward passes: the
+last one is True of what runs again by itself, and False of what does not run again with its cell. Which cell runs
+again no node tells, but each is a func graph of its own.
 
 Three kinds of nodes have lost one of the two:
 
@@ -28,11 +29,16 @@ from dataclasses import dataclass
 from swapconf.decide.strategy import LayerStrategy, Recompute, Strategy
 from swapconf.models.cells import KEY_NORM, QUERY_NORM
 from swapconf.models.network import Operator
-from swapconf.trace.launch_graph import ITEM, LOAD
+from swapconf.trace.launch_graph import COMMUNICATION, ITEM, LOAD
+from swapconf.upstream.dropped import MP_COMM, SLICE
 from swapconf.upstream.scopes import EXTRA_BLOCK, GRADIENTS, Place, descends, place_of
 from swapconf.whatif.lift.func_graphs import (
+    K_GRAPH,
+    NO,
+    NOT_AGAIN,
     OFFLOAD,
     PREFETCH,
+    RECOMPUTE,
     VIRTUAL,
     YES,
     CNode,
@@ -43,6 +49,9 @@ from swapconf.whatif.lift.func_graphs import (
 )
 
 _BEHIND = re.compile(r"forward_op_\d+")  # communication that parallelism puts behind an operator
+_SHARDED = "parallel_optimizer_allgather"
+_PUT_IN = re.compile(r"redistribution_op_.*|forward_op_\d+")
+_CHANGE = "redistribution_op_"
 _WEIGHT = re.compile(rf"({EXTRA_BLOCK}\.)?layers\.(\d+)\.(.+)\.\w+$")
 _CLASS = re.compile(r"_([^_\W]+)_construct_\d+$")
 _PRODUCTS, _HAND_ON = frozenset({"MatMul", "GroupedMatmul"}), frozenset({LOAD, "Cast", *VIRTUAL})
@@ -64,6 +73,58 @@ def mark_offload(module: EarlyGraph, strategy: Strategy) -> None:
             node.attributes = {**node.attributes, OFFLOAD: YES, PREFETCH: f"I64({moved[path]})"}
 
 
+def mark_recompute(module: EarlyGraph, strategy: Strategy) -> None:
+    """Edits the module, of which K graphs of cells run again: what runs again by itself, and what does not with its
+    cell."""
+    excluded = {entry.layer.name: entry.plan.excluded for entry in strategy.layers}
+    alone = {entry.layer.name: _roots(entry) & _primitives(entry) for entry in strategy.layers}
+    communicated = {entry.layer.name: entry.plan.comm_recompute for entry in strategy.layers}
+    stays = not strategy.recompute_options.get(MP_COMM, True)
+    if not stays and not any((*excluded.values(), *alone.values(), *communicated.values())):
+        return
+    operators = _Operators.of(module, strategy)
+    left_out = _put_in(module, operators) if stays else []
+    for node, place in operators.places.items():
+        paths = operators.paths(node) if place.layer in excluded else []
+        runs_again = _communicated(node, operators, communicated.get(place.layer, {}))
+        if runs_again or (paths and not alone[place.layer].isdisjoint(paths)):
+            node.attributes = {**node.attributes, RECOMPUTE: YES}
+        if runs_again is False or (paths and not excluded[place.layer].isdisjoint(paths)):
+            left_out.append(node)
+    for node in left_out:
+        node.attributes = {**node.attributes, RECOMPUTE: NO}
+        if not node.graph.is_of_cell:
+            node.graph.flags = node.graph.flags - {K_GRAPH} | {NOT_AGAIN}
+
+
+def _communicated(node: CNode, operators: _Operators, asked: Mapping[str, bool]) -> bool | None:
+    """What ``recompute_comm_op`` of a primitive says to what parallelism put in its place, or behind it."""
+    behind = node.inputs[0] if _BEHIND.fullmatch(node.operator) else node
+    if (
+        not asked
+        or not _PUT_IN.fullmatch(node.operator)
+        or not isinstance(behind, CNode)
+        or behind not in operators.places
+    ):
+        return None
+    return next((asked[path] for path in operators.paths(behind) if path in asked), None)
+
+
+def _put_in(module: EarlyGraph, operators: _Operators) -> list[CNode]:
+    """What parallelism put in place of primitives of cells that run again, or behind them (`StepReplaceOp`, which hands
+    ``recompute_comm_op`` on), but not for functions that a cell calls."""
+    homes = {called: node.graph for node in module.nodes() if (called := module.called(node)) is not None}
+    found = list[CNode]()
+    for node in module.nodes():
+        home = node.graph if node.graph.is_of_cell else homes.get(node.graph, node.graph)
+        if not _PUT_IN.fullmatch(node.operator) or not home.is_k_graph:
+            continue
+        is_of_cell = RECOMPUTE in node.attributes or _BEHIND.fullmatch(node.operator)
+        if is_of_cell or (node in operators.places and operators.paths(node)):
+            found.append(node)
+    return found
+
+
 def cells_again(module: EarlyGraph, strategy: Strategy) -> frozenset[EarlyFuncGraph]:
     """The K graphs of the cells that a strategy runs again, the outermost ones. Raises NoBorder."""
     inside: dict[EarlyFuncGraph, list[CNode]] = {}
@@ -72,15 +133,31 @@ def cells_again(module: EarlyGraph, strategy: Strategy) -> frozenset[EarlyFuncGr
         inside.setdefault(node.graph, []).append(node)
     layers = {place.layer for place in places.values()}
     entries = [entry for entry in strategy.layers if entry.layer.name in layers]
-    wanted = {Place(entry.layer.name, root) for entry in entries for root in _roots(entry)}
+    wanted = {Place(entry.layer.name, root) for entry in entries for root in _roots(entry) - _primitives(entry)}
     cells = ((_cell(graph, nodes, strategy), graph) for graph, nodes in inside.items() if graph.is_k_graph)
     graphs = {place: graph for place, graph in cells if place in wanted}
     lacking = {f"{place.layer}.{place.cell}" for place in wanted - graphs.keys()}
-    lacking |= {f"{entry.layer.name}.{path}" for entry in entries for path in _flags(entry)}
-    lacking |= strategy.recompute_options.keys() if wanted else set()
+    lacking |= _communicated_elsewhere(places, entries)
+    if wanted and _has_groups_of_one(module):
+        lacking |= {SLICE} & strategy.recompute_options.keys()
     if lacking:
         raise NoBorder(", ".join(sorted(lacking)))
     return frozenset(graphs.values())
+
+
+def _communicated_elsewhere(places: Mapping[CNode, Place], entries: Iterable[LayerStrategy]) -> set[str]:
+    """Operators whose communication is asked for in layers with communication that parallelism put between two
+    primitives: which of the two is asked then, is not mirrored."""
+    between = (node for node in places if node.operator.startswith(_CHANGE) and node.primitive in COMMUNICATION)
+    layers = {places[node].layer for node in between}
+    asked = ((entry.layer.name, path) for entry in entries for path in entry.plan.comm_recompute)
+    return {f"{layer}.{path}" for layer, path in asked if layer in layers}
+
+
+def _has_groups_of_one(module: EarlyGraph) -> bool:
+    """MindSpore slices what is kept where it has made such groups, for the parallel optimizer
+    (`OperatorInfo::CreateGroupByTensorMap`); elsewhere it finds none, and keeps the whole."""
+    return any(node.primitive == "AllGather" and _SHARDED in node.operator for node in module.nodes())
 
 
 def _roots(entry: LayerStrategy) -> set[str]:
@@ -94,9 +171,8 @@ def _roots(entry: LayerStrategy) -> set[str]:
     return {root for root in roots if not root or not descends(root.rpartition(".")[0] or root, roots - {root})}
 
 
-def _flags(entry: LayerStrategy) -> set[str]:
-    """Operators that a flag makes another func graph of."""
-    return {*entry.plan.excluded, *entry.plan.comm_recompute}
+def _primitives(entry: LayerStrategy) -> set[str]:
+    return {operator.path for operator in entry.layer.template.primitives}
 
 
 def _cell(graph: EarlyFuncGraph, nodes: Iterable[CNode], strategy: Strategy) -> Place | None:

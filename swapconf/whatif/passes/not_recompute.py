@@ -1,10 +1,11 @@
 """Pass ``cell_reuse_handle_not_recompute_node_pass``: what is left out of a recomputed cell is handed on to it.
 
 Source: MindSpore, ``frontend/optimizer/irpass/recompute.h`` (`RemoveNotRecomputeNode`), behind `recompute_cell` and
-`offload`. It reads which primitives in a cell must not run again (func graphs with the flag ``not_recompute_k_graph``:
-the model's own, such as those of routers) and changes: the primal of the cell also returns what these make, and its K
-graph is given that, as more parameters (`hand_on`). The func graphs of the primitives, which only return a parameter
-then, are inlined by ``a_1`` of the next round (`inline_left_out`). Compared with MindSpore's graph behind the pass of
+`offload`. It reads which primitives in a cell must not run again (func graphs with the flag ``not_recompute_k_graph``,
+such as those of routers, which the model leaves out; and nodes with ``recompute: False``, for which MindSpore has such
+func graphs, too: see `marks`) and changes: the primal of the cell also returns what these make, and its K graph is
+given that, as more parameters (`hand_on`). The func graphs of the primitives, which only return a parameter then, are
+inlined by ``a_1`` of the next round (`inline_left_out`). Compared with MindSpore's graph behind the pass of
 two runs of Qwen3-MoE, which leaves 7 primitives out of each layer: all 3213 nodes are equal.
 """
 
@@ -31,8 +32,9 @@ def _hand_on(module: EarlyGraph, primal: Primal, left_out: Sequence[CNode], agai
     k_graph, graph, users = primal.k_graph, primal.graph, module.users()
     names = [f"Parameter_{turn}" for turn in range(len(left_out))]
     k_graph.parameters += tuple(names)
-    for name, call in zip(names, left_out, strict=True):
-        for user, place in users[_made(_called(module, call))]:
+    for name, node in zip(names, left_out, strict=True):
+        called = module.called(node)
+        for user, place in users[node if called is None else _made(called)]:
             user.inputs[place] = Parameter(k_graph.name, name)
     graph.end.inputs[0] = CNode(TUPLE, [graph.result, *(primal.left_out[call] for call in left_out)], graph)
     forward = [node for node in module.nodes() if module.called(node) is graph]
@@ -47,10 +49,10 @@ def _hand_on(module: EarlyGraph, primal: Primal, left_out: Sequence[CNode], agai
 def inline_left_out(module: EarlyGraph, primals: Iterable[Primal]) -> None:
     """Edits the module."""
     users, read = module.users(), {given for node in module.nodes() for given in node.inputs}
-    for call in (call for primal in primals for call in primal.left_out):
-        graph = _called(module, call)
-        value = _returned(graph)
-        if not isinstance(value, Parameter) or value.graph == graph.name:
+    for call in (node for primal in primals for node in primal.left_out):
+        graph = module.called(call)
+        value = _returned(graph) if graph is not None else None
+        if graph is None or not isinstance(value, Parameter) or value.graph == graph.name:
             continue
         taken = [user for item, _ in users.get(call, ()) if item.index == 0 for user in users.get(item, ())]
         for user, place in taken:
@@ -59,12 +61,6 @@ def inline_left_out(module: EarlyGraph, primals: Iterable[Primal]) -> None:
             given if Parameter(graph.name, name) in read else ZERO
             for name, given in zip(graph.parameters, call.inputs[1:], strict=True)
         ]
-
-
-def _called(module: EarlyGraph, call: CNode) -> EarlyFuncGraph:
-    graph = module.called(call)
-    assert graph is not None
-    return graph
 
 
 def _returned(k_graph: EarlyFuncGraph) -> Value:

@@ -10,14 +10,24 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from swapconf.trace.launch_graph import TUPLE
-from swapconf.whatif.lift.func_graphs import K_GRAPH, CNode, EarlyFuncGraph, Parameter, Value, sorted_from
+from swapconf.whatif.lift.func_graphs import (
+    K_GRAPH,
+    NO,
+    NOT_AGAIN,
+    RECOMPUTE,
+    CNode,
+    EarlyFuncGraph,
+    Parameter,
+    Value,
+    sorted_from,
+)
 
 MAY_MERGE = "need_cse_after_recompute"
-_NOT_AGAIN = "not_recompute_k_graph"
 
 
 class Primal(NamedTuple):
-    """``left_out``: by call in the K graph of a primitive that must not run again that primitive in ``graph``."""
+    """``left_out``: by node of the K graph that must not run again, a primitive or the call of the K graph of one, that
+    primitive in ``graph``."""
 
     k_graph: EarlyFuncGraph
     graph: EarlyFuncGraph
@@ -40,14 +50,16 @@ def primal(k_graph: EarlyFuncGraph, called: Callable[[Value], EarlyFuncGraph | N
         if node.graph is not k_graph:
             continue
         inner = called(node.inputs[0]) if node.index == 0 else None
-        if inner is not None and not inner.is_of_cell and inner.flags & {K_GRAPH, _NOT_AGAIN}:
+        if inner is not None and not inner.is_of_cell and inner.flags & {K_GRAPH, NOT_AGAIN}:
             call = node.inputs[0]
             assert isinstance(call, CNode)
             copy = operator(inner, list(map(copied, call.inputs[1:])), found)
-            if _NOT_AGAIN in inner.flags:
+            if NOT_AGAIN in inner.flags:
                 left_out[call] = copy
         else:
             copy = node.like(map(copied, node.inputs), found)
+            if node.attributes.get(RECOMPUTE) == NO:
+                left_out[node] = copy
         copy.marks |= {MAY_MERGE}
         copies[node] = copy
     found.end.inputs.append(copied(returned))

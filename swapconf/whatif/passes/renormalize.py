@@ -3,7 +3,7 @@
 Source: MindSpore, abstract analysis (``elements_use_flags`` of sequences) and, for sums, the arithmetic rules of
 ``a_1``; neither was read, both are as graphs of MindSpore 2.9.0 in front of and behind them show. They read who takes
 which element of a tuple, also of what func graphs return, and change elements that nobody takes into 0 (one level of
-calls a round), and sums, which leave out zeros; a sum of one is that one.
+calls a round), sums, which leave out zeros (a sum of one is that one), and Depends on the same node behind one another.
 """
 
 from __future__ import annotations
@@ -48,6 +48,21 @@ def drop_zeros(module: EarlyGraph) -> int:
             node.inputs[0] = given.like(left, given.graph)
     read_merged(nodes, gone)
     return found
+
+
+def wait_once(module: EarlyGraph) -> None:
+    """Edits the module: what waits for the same several times, one Depend behind another, waits once."""
+    for node in module.nodes():
+        node.inputs[:] = [_waiting_once(value) for value in node.inputs]
+
+
+def _waiting_once(value: Value) -> Value:
+    inner = value.inputs[0] if isinstance(value, CNode) and value.primitive == DEPEND else None
+    while isinstance(inner, CNode) and isinstance(value, CNode) and inner.primitive == DEPEND:
+        if inner.inputs[1] == value.inputs[1]:
+            return _waiting_once(value.inputs[0])
+        inner = inner.inputs[0]
+    return value
 
 
 def _is_zero(value: Value) -> bool:
