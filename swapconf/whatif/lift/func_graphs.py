@@ -21,6 +21,7 @@ CALL, PARTIAL = "call", "Partial"
 K_GRAPH, GRADIENTS = "recompute_k_graph", "recompute_grad_graph"  # flags of func graphs
 OFFLOAD, PREFETCH = "offload", "backward_prefetch"  # attributes of primitives
 YES = "Bool(1)"
+MIRROR = "_MirrorOperator"  # adds up gradients over ranks
 VIRTUAL = ("_VirtualAssignAdd", "_VirtualDiv", "_VirtualAdd", "_VirtualPipelineEnd")
 _OF_PRIMITIVE = re.compile(r"▸(PrimFunc_|[A-Z])\w*_\d+$")
 _NUMBER = re.compile(r"I64\((-?\d+)\)")

@@ -31,6 +31,7 @@ from swapconf.models.network import Operator
 from swapconf.trace.launch_graph import ITEM, LOAD
 from swapconf.upstream.scopes import EXTRA_BLOCK, GRADIENTS, Place, descends, place_of
 from swapconf.whatif.lift.func_graphs import (
+    MIRROR,
     OFFLOAD,
     PREFETCH,
     VIRTUAL,
@@ -45,7 +46,7 @@ from swapconf.whatif.lift.func_graphs import (
 _BEHIND = re.compile(r"forward_op_\d+")  # communication that parallelism puts behind an operator
 _WEIGHT = re.compile(rf"({EXTRA_BLOCK}\.)?layers\.(\d+)\.(.+)\.\w+$")
 _CLASS = re.compile(r"_([^_\W]+)_construct_\d+$")
-_PRODUCTS, _HAND_ON = frozenset({"MatMul", "GroupedMatmul"}), frozenset({LOAD, "Cast", *VIRTUAL})
+_PRODUCTS, _HAND_ON = frozenset({"MatMul", "GroupedMatmul"}), frozenset({LOAD, "Cast", MIRROR, *VIRTUAL})
 _VIEWED_BY_METHOD = frozenset({QUERY_NORM, KEY_NORM})  # `query.reshape(...)` in front of them is no operator
 
 
@@ -56,7 +57,7 @@ class NoBorder(ValueError):
 def mark_offload(module: EarlyGraph, strategy: Strategy) -> None:
     """Edits attributes of the module."""
     prefetches = {entry.layer.name: entry.plan.prefetches for entry in strategy.layers}
-    operators = _Operators.of(module, strategy)
+    operators = Operators.of(module, strategy)
     for node, place in operators.places.items():
         moved = prefetches.get(place.layer)
         path = next((path for path in operators.paths(node) if path in moved), None) if moved else None
@@ -67,7 +68,7 @@ def mark_offload(module: EarlyGraph, strategy: Strategy) -> None:
 def cells_again(module: EarlyGraph, strategy: Strategy) -> frozenset[EarlyFuncGraph]:
     """The K graphs of the cells that a strategy runs again, the outermost ones. Raises NoBorder."""
     inside: dict[EarlyFuncGraph, list[CNode]] = {}
-    places = _Operators.of(module, strategy).places
+    places = Operators.of(module, strategy).places
     for node in places:
         inside.setdefault(node.graph, []).append(node)
     layers = {place.layer for place in places.values()}
@@ -114,7 +115,7 @@ def _cell(graph: EarlyFuncGraph, nodes: Iterable[CNode], strategy: Strategy) -> 
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Operators:
+class Operators:
     """Which operators of layers nodes of forward passes are."""
 
     strategy: Strategy
@@ -122,7 +123,7 @@ class _Operators:
     places: dict[CNode, Place]
 
     @classmethod
-    def of(cls, module: EarlyGraph, strategy: Strategy) -> _Operators:
+    def of(cls, module: EarlyGraph, strategy: Strategy) -> Operators:
         forward = [node for node in module.nodes() if node.operator and not node.scope.startswith(GRADIENTS)]
         number = strategy.network.num_layers
         places = {node: place for node in forward if (place := place_of(node.scope, number)).layer}
