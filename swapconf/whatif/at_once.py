@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from swapconf.decide.strategy import Strategy
 from swapconf.trace.launch_graph import DEPEND, NO_NODE, STATE, TUPLE, LaunchGraph
@@ -57,10 +58,10 @@ class BaselineStep:
 
     @classmethod
     def of(cls, graph: LaunchGraph, before: EarlyGraph, behind: EarlyGraph) -> BaselineStep:
-        played, copy_of = copied(behind)
-        add_recomputation(played)
-        merged([played.graphs[played.entry]])
-        node_of = tied(played, graph)
+        module, copy_of = copied(behind)
+        add_recomputation(module)
+        merged([module.graphs[module.entry]])
+        node_of = tied(module, graph)
         own = (
             node
             for node, copy in copy_of.items()
@@ -76,8 +77,16 @@ class BaselineStep:
         )
 
 
-def last_graph(baseline: BaselineStep, strategy: Strategy) -> Nodes:
-    """The last graph under a strategy. Raises NotTied."""
+class PlayedStep(NamedTuple):
+    """The graph behind ``cse_after_recomputation`` under a strategy. ``printed``: by node of it that of
+    `BaselineStep.behind`; ``origins``: by each other node what it is a copy of."""
+
+    module: EarlyGraph
+    printed: Mapping[CNode, CNode]
+    origins: Mapping[CNode, CNode]
+
+
+def played(baseline: BaselineStep, strategy: Strategy) -> PlayedStep:
     before, of_before = copied(baseline.before)
     behind, of_behind = copied(baseline.behind)
     mark_recompute(before, strategy)
@@ -85,7 +94,12 @@ def last_graph(baseline: BaselineStep, strategy: Strategy) -> Nodes:
     origins = keep_apart(before, behind, without, equal([before.graphs[before.entry]]))
     origins |= add_recomputation(behind)
     merged([behind.graphs[behind.entry]])
-    return _Copies(baseline, {copy: node for node, copy in of_behind.items()}, origins).added(behind)
+    return PlayedStep(behind, {copy: node for node, copy in of_behind.items()}, origins)
+
+
+def last_graph(baseline: BaselineStep, strategy: Strategy) -> Nodes:
+    """The last graph under a strategy. Raises NotTied."""
+    return _Copies(baseline, played(baseline, strategy)).nodes()
 
 
 def tied(early: EarlyGraph, last: LaunchGraph) -> dict[CNode, int]:
@@ -132,20 +146,18 @@ def _shown(value: Value) -> Value:
 
 
 class _Copies:
-    """``printed``: by node of a graph that passes have edited that of the graph that MindSpore printed; ``origins``: by
-    each new node what it is a copy of."""
-
-    def __init__(self, baseline: BaselineStep, printed: Mapping[CNode, CNode], origins: Mapping[CNode, CNode]) -> None:
-        self._baseline, self._printed, self._origins = baseline, printed, origins
+    def __init__(self, baseline: BaselineStep, step: PlayedStep) -> None:
+        self._baseline, self._step = baseline, step
         self._nodes = Nodes(baseline.graph)
         self._made: dict[CNode, int] = {}
 
-    def added(self, module: EarlyGraph) -> Nodes:
+    def nodes(self) -> Nodes:
+        module = self._step.module
         for node in sorted_from(module.graphs[module.entry].end):
             if node.graph.name != module.entry or node.primitive in _LEFT_OUT:
                 continue
             first = self._first(node)
-            if node not in self._printed:
+            if node not in self._step.printed:
                 self._made[node] = self._new(node, first)
             elif first in self._baseline.own or self._reads_others(node, first):
                 self._nodes.inputs[self._node(node)] = self._read(node, first)
@@ -153,13 +165,13 @@ class _Copies:
         return self._nodes
 
     def _first(self, node: CNode) -> CNode:
-        while node in self._origins:
-            node = self._origins[node]
-        return self._printed.get(node, node)
+        while node in self._step.origins:
+            node = self._step.origins[node]
+        return self._step.printed.get(node, node)
 
     def _reads_others(self, node: CNode, first: CNode) -> bool:
         pairs = zip(_given(node), _given(first), strict=True)
-        return any(isinstance(value, CNode) and self._printed.get(value) is not before for value, before in pairs)
+        return any(isinstance(value, CNode) and self._step.printed.get(value) is not before for value, before in pairs)
 
     def _read(self, node: CNode, first: CNode) -> list[int]:
         """What a node, or a copy of it, is given."""
@@ -167,7 +179,7 @@ class _Copies:
         is_own = first in self._baseline.own
         return [
             self._node(value)
-            if isinstance(value, CNode) and (is_own or self._printed.get(value) is not before)
+            if isinstance(value, CNode) and (is_own or self._step.printed.get(value) is not before)
             else number
             for value, before, number in zip(_given(node), _given(first), given, strict=True)
         ]

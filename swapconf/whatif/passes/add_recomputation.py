@@ -60,7 +60,7 @@ class _Recomputation:
         return self.copies
 
     def _let_read(self, node: CNode) -> None:
-        for given in _given(node):
+        for given in reads(node):
             self.users.setdefault(given, {})[node] = None
 
     def _mark(self, nodes: Iterable[CNode]) -> None:
@@ -73,7 +73,7 @@ class _Recomputation:
             if all(is_gradient(user) for user in self._users(node)) or behind_gradients[node]:
                 continue
             value = node.attributes.get(RECOMPUTE)
-            read = next(_given(node), None) if node.primitive == DEPEND else None
+            read = next(reads(node), None) if node.primitive == DEPEND else None
             if value == YES or (value != NO and (_is_scoped(node) or (read is not None and _is_scoped(read)))):
                 self.marked.add(node)
                 self.marked.update(user for user in self._users(node) if user.primitive == ITEM)
@@ -90,7 +90,7 @@ class _Recomputation:
         return (
             self._may_run_again(node)
             and any(is_gradient(user) for user in self._users(node))
-            and not any(is_gradient(given) for given in _given(node))
+            and not any(is_gradient(given) for given in reads(node))
         )
 
     def _connected(self, start: Iterable[CNode], *, with_users: bool) -> dict[CNode, None]:
@@ -100,7 +100,7 @@ class _Recomputation:
             node = left.popleft()
             found[node] = None
             if node.primitive != STATE:
-                near = [*_given(node), *(self._users(node) if with_users else ())]
+                near = [*reads(node), *(self._users(node) if with_users else ())]
                 left += [one for one in near if one not in found and self._may_run_again(one)]
         return found
 
@@ -113,7 +113,7 @@ class _Recomputation:
         copied = _Copied(self.graph, again, self._awaited(part, again, targets.keys(), nodes))
         for target in targets:
             given = [copied.of(value) if value in again else value for value in target.inputs]
-            for value in _given(target):
+            for value in reads(target):
                 self.users[value].pop(target, None)
             target.inputs[:] = given
             self._let_read(target)
@@ -126,50 +126,50 @@ class _Recomputation:
     ) -> list[CNode]:
         """`GetFirstTargetInputs`."""
         own = {node.unique for node in part if node.unique}
-        known: dict[CNode, bool] = {}
+        is_behind: dict[CNode, bool] = {}
 
         def followed(node: CNode) -> Iterator[CNode]:
-            is_end = node in known or node in again or node in targets or not is_gradient(node)
-            return iter(()) if is_end else _given(node)
+            is_end = node in is_behind or node in again or node in targets or not is_gradient(node)
+            return iter(()) if is_end else reads(node)
 
-        def comes_of(node: CNode) -> bool:
+        def comes_of(gradient: CNode) -> bool:
             """`HasTargetOrRecomputeInputs`."""
-            for one in postorder([node], followed):
-                if one not in known:
-                    known[one] = one in again or one in targets or any(known[given] for given in followed(one))
-            return known[node]
+            for node in postorder([gradient], followed):
+                if node not in is_behind:
+                    is_start = node in again or node in targets
+                    is_behind[node] = is_start or any(is_behind[given] for given in followed(node))
+            return is_behind[gradient]
 
-        found = list[CNode]()
+        awaited = list[CNode]()
         for target in nodes:
-            for given in _given(target) if target in targets else ():
+            for given in reads(target) if target in targets else ():
                 if is_gradient(given) and not comes_of(given):
-                    found += _borders(given, own)
-            if found:
+                    awaited += _borders(given, own)
+            if awaited:
                 break
-        return found
+        return awaited
 
 
 def _borders(gradient: CNode, own: Set[str]) -> list[CNode]:
-    """What the gradients of a part are given of others, above a gradient; itself where it is none of the part's."""
-    found, is_inserted = list[CNode](), False
-    for start in _given(gradient):
-        if not start.forward_unique or start.forward_unique not in own:
-            continue
+    """What the gradients of a part are given of others, above a gradient; itself where it reads none of the part's."""
+
+    def is_own(node: CNode) -> bool:
+        return bool(node.forward_unique) and node.forward_unique in own
+
+    def of_others(node: CNode) -> list[CNode]:
+        return [given for given in reads(node) if given.forward_unique and not is_own(given)]
+
+    awaited = list[CNode]()
+    for start in filter(is_own, reads(gradient)):
         borders, left = list[CNode](), deque([start])
         while left:
             node = left.popleft()
-            if any(value.forward_unique and value.forward_unique not in own for value in _given(node)):
+            if of_others(node):
                 borders.append(node)
             else:
-                left += [value for value in _given(node) if value.forward_unique in own]
-        if not borders:
-            found.append(gradient)
-            is_inserted = True
-        for node in borders:
-            others = [value for value in _given(node) if value.forward_unique and value.forward_unique not in own]
-            found += others
-            is_inserted = is_inserted or bool(others)
-    return found if is_inserted else [gradient]
+                left += filter(is_own, reads(node))
+        awaited += [given for node in borders for given in of_others(node)] or [gradient]
+    return awaited or [gradient]
 
 
 @dataclass
@@ -191,11 +191,11 @@ class _Copied:
         return self.made[value]
 
     def _not_made(self, node: CNode) -> Iterator[CNode]:
-        return (given for given in _given(node) if given in self.again and given not in self.made)
+        return (given for given in reads(node) if given in self.again and given not in self.made)
 
     def _copy(self, node: CNode) -> CNode:
         given = [self._input(value) for value in node.inputs]
-        if given and not any(value in self.again for value in _given(node)):
+        if given and not any(value in self.again for value in reads(node)):
             awaited = CNode(TUPLE, list(self.awaited), self.graph)
             waiting = CNode(DEPEND, [given[0], awaited], self.graph)
             self.added += [awaited, waiting]
@@ -234,5 +234,5 @@ def _is_scoped(node: CNode) -> bool:
     return node.scope.startswith(AGAIN)
 
 
-def _given(node: CNode) -> Iterator[CNode]:
+def reads(node: CNode) -> Iterator[CNode]:
     return (value for value in node.inputs if isinstance(value, CNode))

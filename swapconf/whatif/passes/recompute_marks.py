@@ -10,7 +10,7 @@ function that takes the place of a ``Morph``, whose nodes have the scope of no c
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from swapconf.decide.edits import RecomputeCell, RecomputeComm, RecomputePrimitive, edits
@@ -18,10 +18,11 @@ from swapconf.decide.strategy import LayerStrategy, Strategy
 from swapconf.trace.launch_graph import DEPEND, ITEM, LOAD, STATE, TUPLE
 from swapconf.upstream.scopes import GRADIENTS, descends, place_of
 from swapconf.whatif.lift.func_graphs import CNode, EarlyGraph
-from swapconf.whatif.passes.add_recomputation import NO, NOT_AGAIN, RECOMPUTE, YES, is_gradient
+from swapconf.whatif.passes.add_recomputation import NO, NOT_AGAIN, RECOMPUTE, YES, is_gradient, reads
 from swapconf.whatif.passes.marks import Operators
 from swapconf.whatif.passes.recompute_cell import AGAIN
 
+_COMMUNICATION = "mp_comm_recompute"
 _REPLACED, _BEHIND = "redistribution_op_", "forward_op_"
 _PASSED_ON = frozenset({ITEM, DEPEND})
 _NO_VALUE = frozenset({*_PASSED_ON, TUPLE, LOAD, STATE})  # of their own
@@ -41,26 +42,72 @@ def mark_recompute(module: EarlyGraph, strategy: Strategy) -> None:
 
 @dataclass
 class _Layer:
-    """``cells``: of the nodes of the forward pass in it; ``done``: the recomputed cells."""
+    """``cells``: of the nodes of the forward pass in it; ``done``: the recomputed cells; ``communicated``: by operator
+    what ``recompute_comm_op`` is."""
 
     operators: Operators
     cells: dict[CNode, str]
     entry: LayerStrategy
     done: set[str] = field(default_factory=set)
+    communicated: dict[str, bool] = field(default_factory=dict)
 
     def mark(self, strategy: Strategy) -> None:
-        for edit in edits(self.entry.plan, self.entry.layer.template, strategy.recompute_options):
-            if isinstance(edit, RecomputeCell) and not descends(edit.path, self.done):
+        template = self.entry.layer.template
+        for edit in edits(self.entry.plan, template, strategy.recompute_options):
+            if isinstance(edit, RecomputeCell):
                 self._mark_cell(edit.path)
+                if _COMMUNICATION in edit.options:
+                    inside = (operator.path for operator in template.primitives if descends(operator.path, {edit.path}))
+                    self.communicated |= dict.fromkeys(inside, edit.options[_COMMUNICATION])
             elif isinstance(edit, RecomputePrimitive):
                 for node in self._nodes_of(edit.path):
-                    node.attributes = {**node.attributes, RECOMPUTE: YES if edit.on else NO}
+                    _set(node, edit.on)
+            elif isinstance(edit, RecomputeComm):
+                self.communicated[edit.path] = edit.on
+        self._mark_communication({node: on for path, on in self.communicated.items() for node in self._nodes_of(path)})
+
+    def _mark_communication(self, asked: Mapping[CNode, bool]) -> None:
+        """What parallelism has put behind an operator (`SetAllReduceRecomputeFlag`), in its place (`StepReplaceOp`) and
+        between two (`InsertRedistribution`), where the one that reads it counts first."""
+        replaced = {node: on for node, on in asked.items() if "/" in node.scope}
+        for node, on in replaced.items():
+            if node.operator.startswith(_REPLACED):
+                _set(node, on)
+            for user, _ in self.operators.readers.get(node, ()) if not on else ():
+                if user.operator.startswith(_BEHIND):
+                    _set(user, on)
+        between = {
+            step: on for node, on in replaced.items() for step in self._steps(node, lambda step: self._users(step))
+        }
+        between |= {step: on for node, on in replaced.items() for step in self._steps(node, reads)}
+        for step, on in between.items():
+            _set(step, on)
+
+    def _steps(self, node: CNode, near: Callable[[CNode], Iterable[CNode]]) -> Iterator[CNode]:
+        """Of the changes of layout on one side of an operator."""
+        seen, stack = set[CNode](), [node]
+        while stack:
+            for step in near(stack.pop()):
+                is_step = step.operator.startswith(_REPLACED) and not self._is_operator(step)
+                if step not in seen and (is_step or step.primitive in (TUPLE, ITEM)):
+                    seen.add(step)
+                    stack.append(step)
+                    if is_step:
+                        yield step
+
+    def _is_operator(self, node: CNode) -> bool:
+        return node in self.operators.places and bool(self.operators.paths(node))
+
+    def _users(self, node: CNode) -> list[CNode]:
+        return [user for user, _ in self.operators.readers.get(node, ()) if not is_gradient(user)]
 
     def _nodes_of(self, path: str) -> list[CNode]:
         return [node for node in self.cells if node in self.operators.places and path in self.operators.paths(node)]
 
     def _mark_cell(self, path: str) -> None:
-        """A cell inside that is recomputed itself keeps what it has: ``Cell.recompute`` counts once."""
+        """``Cell.recompute`` counts once."""
+        if descends(path, self.done):
+            return
         inside = {node for node, cell in self.cells.items() if descends(cell, {path})}
         for node in [node for node in inside if self._is_handed_out(node, inside)]:
             node.marks |= {NOT_AGAIN}
@@ -84,3 +131,7 @@ class _Layer:
                 yield from self._readers(user)
             else:
                 yield user
+
+
+def _set(node: CNode, on: bool) -> None:
+    node.attributes = {**node.attributes, RECOMPUTE: YES if on else NO}
