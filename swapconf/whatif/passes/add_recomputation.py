@@ -44,7 +44,7 @@ class _Recomputation:
     copies: dict[CNode, CNode] = field(default_factory=dict)
 
     def run(self) -> dict[CNode, CNode]:
-        nodes = [node for node in sorted_from(self.graph.end, first_first=False) if node.graph is self.graph]
+        nodes = [node for node in sorted_from(self.graph.end) if node.graph is self.graph]
         for node in nodes:
             self._let_read(node)
         self._mark(nodes)
