@@ -9,6 +9,8 @@ False. Changed is, for each part of what runs again that is connected (`GetMaxSu
   (`DuplicateRecomputedNodes`).
 - What begins in the copy waits with its first input for what the first of these gradients is given of gradients of
   others (`GetFirstTargetInputs`).
+
+Of 2.9.0, and not in the public source: the tuple that such a node is given runs again, too (DeepSeek-V3).
 """
 
 from __future__ import annotations
@@ -72,11 +74,12 @@ class _Recomputation:
                 continue
             if all(is_gradient(user) for user in self._users(node)) or behind_gradients[node]:
                 continue
-            value = node.attributes.get(RECOMPUTE)
-            read = next(reads(node), None) if node.primitive == DEPEND else None
-            if value == YES or (value != NO and (_is_scoped(node) or (read is not None and _is_scoped(read)))):
+            value, shown = node.attributes.get(RECOMPUTE), node.inputs[0] if node.primitive == DEPEND else None
+            is_scoped = _is_scoped(node) or (isinstance(shown, CNode) and _is_scoped(shown))
+            if value == YES or (value != NO and is_scoped):
                 self.marked.add(node)
                 self.marked.update(user for user in self._users(node) if user.primitive == ITEM)
+                self.marked.update(given for given in reads(node) if given.primitive == TUPLE)
 
     def _users(self, node: CNode) -> list[CNode]:
         return list(self.users.get(node, ()))

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from swapconf.decide.strategy import LayerStrategy, Recompute, Strategy
 from swapconf.models.cells import KEY_NORM, QUERY_NORM
@@ -116,11 +116,13 @@ def _cell(graph: EarlyFuncGraph, nodes: Iterable[CNode], strategy: Strategy) -> 
 
 @dataclass(frozen=True, kw_only=True)
 class Operators:
-    """Which operators of layers nodes of forward passes are."""
+    """Which operators of layers nodes of forward passes are. ``functions``: those that the model calls as functions, so
+    that only their elements have a scope."""
 
     strategy: Strategy
     readers: Users
     places: dict[CNode, Place]
+    functions: set[CNode] = field(default_factory=set)
 
     @classmethod
     def of(cls, module: EarlyGraph, strategy: Strategy) -> Operators:
@@ -141,8 +143,9 @@ class Operators:
             elements = (user.scope for user in self._users(node) if user.primitive == ITEM)
             places = (place_of(scope, self.strategy.network.num_layers) for scope in elements)
             place = next((place for place in places if place.layer), None)
-            if place is not None:
-                self.places.setdefault(node, place)
+            if place is not None and node not in self.places:
+                self.places[node] = place
+                self.functions.add(node)
 
     def _connected(self, start: CNode, lost: Mapping[CNode, None]) -> Iterator[CNode]:
         """What belongs to one function: elements and calls have no instance name."""

@@ -10,6 +10,7 @@ function that takes the place of a ``Morph``, whose nodes have the scope of no c
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -24,6 +25,7 @@ from swapconf.whatif.passes.recompute_cell import AGAIN
 
 _COMMUNICATION = "mp_comm_recompute"
 _REPLACED, _BEHIND = "redistribution_op_", "forward_op_"
+_BETWEEN = re.compile(r"redistribution_op_\d+[A-Z]")  # with the name of a step of a change of layout
 _PASSED_ON = frozenset({ITEM, DEPEND})
 _NO_VALUE = frozenset({*_PASSED_ON, TUPLE, LOAD, STATE})  # of their own
 
@@ -111,7 +113,7 @@ class _Layer:
         inside = {node for node, cell in self.cells.items() if descends(cell, {path})}
         for node in [node for node in inside if self._is_handed_out(node, inside)]:
             node.marks |= {NOT_AGAIN}
-        for node in inside:
+        for node in inside - self.operators.functions:
             if not node.scope.startswith(AGAIN):
                 node.scope = AGAIN + node.scope
         self.done.add(path)
@@ -127,7 +129,8 @@ class _Layer:
         for user, place in self.operators.readers.get(node, ()):
             if is_gradient(user) or user.primitive == STATE or (user.primitive == DEPEND and place == 1):
                 continue
-            if user.primitive in (*_PASSED_ON, TUPLE) or user.operator.startswith(_BEHIND):
+            is_put_in = user.operator.startswith(_BEHIND) or _BETWEEN.match(user.operator)
+            if is_put_in or user.primitive in (*_PASSED_ON, TUPLE):
                 yield from self._readers(user)
             else:
                 yield user
