@@ -98,7 +98,9 @@ def played(baseline: BaselineStep, strategy: Strategy) -> PlayedStep:
 
 
 def last_graph(baseline: BaselineStep, strategy: Strategy) -> Nodes:
-    """The last graph under a strategy. Raises NotTied."""
+    """The last graph under a strategy. Raises NotTied, and ValueError where the strategy moves anything."""
+    if strategy.lazy_inline or strategy.longest_prefetch:
+        raise ValueError("what moves is not mirrored without lazy inline")
     return _Copies(baseline, played(baseline, strategy)).nodes()
 
 

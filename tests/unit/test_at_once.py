@@ -92,11 +92,12 @@ def runs() -> list[ParameterSet]:
 
 @cache
 def strategy_of(family: str, *changes: str) -> Strategy:
+    """Without lazy inline unless it swaps."""
     config = expected(family)
     document = of_file(str(ROOT / config["config"]), [*config["set"], *changes])
     strategy = study_for_check(document, {}, "2.9.0", "1.9.0").strategy
     assert strategy is not None
-    assert not strategy.lazy_inline
+    assert strategy.lazy_inline == strategy.swap_on
     return strategy
 
 
@@ -169,6 +170,11 @@ def test_a_strategy_is_launched_in_the_order_of_its_true_run(family: str, run: d
 def test_without_a_strategy_all_is_as_it_was(family: str) -> None:
     nodes = last_graph(baseline(family), strategy_of(family, 'swap_config={"swap": false}'))
     assert order(nodes.frozen()) == order(last(family))
+
+
+def test_a_strategy_that_swaps_is_refused() -> None:
+    with pytest.raises(ValueError, match="moves"):
+        last_graph(baseline("llama"), strategy_of("llama", 'swap_config={"swap": true, "default_prefetch": 3}'))
 
 
 def test_an_early_graph_of_another_model_is_not_tied() -> None:
