@@ -173,18 +173,23 @@ class _Copies:
 
     def _reads_others(self, node: CNode, first: CNode) -> bool:
         pairs = zip(_given(node), _given(first), strict=True)
-        return any(isinstance(value, CNode) and self._step.printed.get(value) is not before for value, before in pairs)
+        return not all(self._is_as_printed(value, before) for value, before in pairs)
 
     def _read(self, node: CNode, first: CNode) -> list[int]:
         """What a node, or a copy of it, is given."""
         given = self._baseline.graph.inputs[self._node(first)]
         is_own = first in self._baseline.own
+        pairs = zip(_given(node), _given(first), given, strict=True)
         return [
-            self._node(value)
-            if isinstance(value, CNode) and (is_own or self._step.printed.get(value) is not before)
-            else number
-            for value, before, number in zip(_given(node), _given(first), given, strict=True)
+            number if not is_own and self._is_as_printed(value, before) else self._value(value)
+            for value, before, number in pairs
         ]
+
+    def _is_as_printed(self, value: Value, before: Value) -> bool:
+        return before is (self._step.printed.get(value) if isinstance(value, CNode) else value)
+
+    def _value(self, value: Value) -> int:
+        return self._node(value) if isinstance(value, CNode) else NO_NODE
 
     def _new(self, node: CNode, first: CNode) -> int:
         if first is node or node.primitive == TUPLE:
@@ -195,8 +200,7 @@ class _Copies:
 
     def _tuple(self, node: CNode) -> int:
         """Also what waits for one."""
-        given = [self._node(value) if isinstance(value, CNode) else NO_NODE for value in _given(node)]
-        return self._nodes.add(node.primitive, given)
+        return self._nodes.add(node.primitive, [self._value(value) for value in _given(node)])
 
     def _node(self, value: CNode) -> int:
         """Raises NotTied."""
