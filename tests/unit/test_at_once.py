@@ -129,7 +129,9 @@ def fingerprint(module: EarlyGraph) -> dict[str, Any]:
 
     for node in sorted_from(step.end):
         inputs = [told(value) for value in node.inputs]
-        if node.primitive == TUPLE and all(isinstance(one, CNode) and one.primitive == LOAD for one in node.inputs):
+        if node.primitive == TUPLE and all(
+            isinstance(given, CNode) and given.primitive == LOAD for given in node.inputs
+        ):
             inputs.sort()
         upstream[node] = hashlib.sha256(repr((node.primitive, inputs)).encode()).hexdigest()[:16]
     return counted(text for node, text in upstream.items() if node.graph is step)

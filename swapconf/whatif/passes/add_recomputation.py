@@ -98,14 +98,15 @@ class _Recomputation:
 
     def _connected(self, start: Iterable[CNode], *, with_users: bool) -> dict[CNode, None]:
         """`GetMaxSubGraph`."""
-        found, left = dict[CNode, None](), deque(start)
+        connected, left = dict[CNode, None](), deque(start)
         while left:
             node = left.popleft()
-            found[node] = None
+            if node in connected:
+                continue
+            connected[node] = None
             if node.primitive != STATE:
-                near = [*reads(node), *(self._users(node) if with_users else ())]
-                left += [one for one in near if one not in found and self._may_run_again(one)]
-        return found
+                left += filter(self._may_run_again, [*reads(node), *(self._users(node) if with_users else ())])
+        return connected
 
     def _run_again(self, part: Collection[CNode], nodes: Sequence[CNode]) -> None:
         targets = {

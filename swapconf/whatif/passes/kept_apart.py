@@ -6,8 +6,8 @@ both, the first with marks. The second gets the marks, and in it one node become
 read it in the first. Which nodes of the two are the same, the numbers tell that MindSpore gives nodes, and of nodes
 without what they read and whose gradients they are.
 
-Compared with MindSpore's graph in front of ``add_recomputation`` under strategies of Llama: all nodes are equal, but
-for the order in which one state waits for loads, which no launch depends on.
+Compared with MindSpore's graphs in front of and behind ``add_recomputation`` (`at_once`): all nodes are equal, but for
+the order in which one state waits for loads, which no launch depends on.
 """
 
 from __future__ import annotations
