@@ -6,6 +6,8 @@ ask for (`decide.edits`): the scopes of what is in a recomputed cell, the attrib
 mark of nodes that are an output of such a cell, which do not run again. What parallelism puts in the place of an
 operator is another node, without that mark (`StepReplaceOp`, ``frontend/parallel/step_parallel.cc``), and so is the
 function that takes the place of a ``Morph``, whose nodes have the scope of no cell.
+
+Compared with the graphs in front of ``cse`` of true runs: all marks of all nodes are equal (`at_once`).
 """
 
 from __future__ import annotations
@@ -17,8 +19,9 @@ from dataclasses import dataclass, field
 from swapconf.decide.edits import RecomputeCell, RecomputeComm, RecomputePrimitive, edits
 from swapconf.decide.strategy import LayerStrategy, Strategy
 from swapconf.trace.launch_graph import DEPEND, ITEM, LOAD, STATE, TUPLE
+from swapconf.upstream.primitives import CAST
 from swapconf.upstream.scopes import GRADIENTS, descends, place_of
-from swapconf.whatif.lift.func_graphs import CNode, EarlyGraph
+from swapconf.whatif.lift.func_graphs import MIRROR, VIRTUAL, CNode, EarlyGraph, Parameter
 from swapconf.whatif.passes.add_recomputation import NO, NOT_AGAIN, RECOMPUTE, YES, is_gradient, reads
 from swapconf.whatif.passes.marks import Operators
 from swapconf.whatif.passes.recompute_cell import AGAIN
@@ -63,7 +66,8 @@ class _Layer:
                     self.communicated |= dict.fromkeys(inside, edit.options[_COMMUNICATION])
             elif isinstance(edit, RecomputePrimitive):
                 for node in self._nodes_of(edit.path):
-                    _set(node, edit.on)
+                    if not _casts_parameter(node):
+                        _set(node, edit.on)
             elif isinstance(edit, RecomputeComm):
                 self.communicated[edit.path] = edit.on
         self._mark_communication({node: on for path, on in self.communicated.items() for node in self._nodes_of(path)})
@@ -138,3 +142,11 @@ class _Layer:
 
 def _set(node: CNode, on: bool) -> None:
     node.attributes = {**node.attributes, RECOMPUTE: YES if on else NO}
+
+
+def _casts_parameter(node: CNode) -> bool:
+    """`SetCastForParamNotRecompute`: parallelism has such a cast not run again, whatever is asked for."""
+    value = node.inputs[0] if node.primitive == CAST and node.attributes.get(RECOMPUTE) == NO else None
+    while isinstance(value, CNode) and value.primitive in (LOAD, DEPEND, MIRROR, *VIRTUAL):
+        value = value.inputs[0]
+    return isinstance(value, Parameter)
