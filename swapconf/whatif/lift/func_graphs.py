@@ -22,6 +22,7 @@ K_GRAPH, GRADIENTS = "recompute_k_graph", "recompute_grad_graph"  # flags of fun
 NOT_AGAIN = "not_recompute_k_graph"
 OFFLOAD, PREFETCH, RECOMPUTE = "offload", "backward_prefetch", "recompute"  # attributes of primitives
 YES, NO = "Bool(1)", "Bool(0)"
+MIRROR = "_MirrorOperator"  # adds up gradients over ranks
 VIRTUAL = ("_VirtualAssignAdd", "_VirtualDiv", "_VirtualAdd", "_VirtualPipelineEnd")
 _OF_PRIMITIVE = re.compile(r"▸(PrimFunc_|[A-Z])\w*_\d+$")
 _NUMBER = re.compile(r"I64\((-?\d+)\)")

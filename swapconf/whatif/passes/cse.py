@@ -27,14 +27,22 @@ _HIDDEN, _INPLACE = "side_effect_hidden", "is_inplace"
 
 def merged(graphs: Iterable[EarlyFuncGraph]) -> dict[CNode, CNode]:
     """Edits the func graphs; by each node that went the one that stays."""
+    graphs = list(graphs)
+    gone = equal(graphs)
+    for graph in graphs:
+        read_merged(sorted_from(graph.end), gone)
+    return gone
+
+
+def equal(graphs: Iterable[EarlyFuncGraph]) -> dict[CNode, CNode]:
+    """By each node that would go the one that would stay."""
     gone: dict[CNode, CNode] = {}
     for graph in graphs:
         known: dict[object, CNode] = {}
         for node in sorted_from(graph.end):  # also what only it reads of the func graphs around
-            node.inputs[:] = [stays(value, gone) for value in node.inputs]
             if node in gone or not _can_be_merged(node):
                 continue
-            first = known.setdefault(_key(node), node)
+            first = known.setdefault(_key(node, gone), node)
             if first is not node:
                 gone[node] = first
     return gone
@@ -63,12 +71,12 @@ def _can_be_merged(node: CNode) -> bool:
     )
 
 
-def _key(node: CNode) -> object:
+def _key(node: CNode, gone: Mapping[CNode, CNode]) -> object:
     is_shortened = any(isinstance(value, Constant) and value.is_shortened for value in node.inputs)
     return (
         node.graph,
         node.primitive,
-        tuple(node.inputs),
+        tuple(stays(value, gone) for value in node.inputs),
         tuple(sorted((key, _COUNTED.sub("_N", value)) for key, value in node.attributes.items())),
         plain(node.name) if is_shortened else "",
         node if node.primitive == STATE else None,

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from swapconf.decide.strategy import LayerStrategy, Recompute, Strategy
 from swapconf.models.cells import KEY_NORM, QUERY_NORM
@@ -34,6 +34,7 @@ from swapconf.upstream.dropped import MP_COMM, SLICE
 from swapconf.upstream.scopes import EXTRA_BLOCK, GRADIENTS, Place, descends, place_of
 from swapconf.whatif.lift.func_graphs import (
     K_GRAPH,
+    MIRROR,
     NO,
     NOT_AGAIN,
     OFFLOAD,
@@ -54,7 +55,7 @@ _PUT_IN = re.compile(r"redistribution_op_.*|forward_op_\d+")
 _CHANGE = "redistribution_op_"
 _WEIGHT = re.compile(rf"({EXTRA_BLOCK}\.)?layers\.(\d+)\.(.+)\.\w+$")
 _CLASS = re.compile(r"_([^_\W]+)_construct_\d+$")
-_PRODUCTS, _HAND_ON = frozenset({"MatMul", "GroupedMatmul"}), frozenset({LOAD, "Cast", *VIRTUAL})
+_PRODUCTS, _HAND_ON = frozenset({"MatMul", "GroupedMatmul"}), frozenset({LOAD, "Cast", MIRROR, *VIRTUAL})
 _VIEWED_BY_METHOD = frozenset({QUERY_NORM, KEY_NORM})  # `query.reshape(...)` in front of them is no operator
 
 
@@ -65,7 +66,7 @@ class NoBorder(ValueError):
 def mark_offload(module: EarlyGraph, strategy: Strategy) -> None:
     """Edits attributes of the module."""
     prefetches = {entry.layer.name: entry.plan.prefetches for entry in strategy.layers}
-    operators = _Operators.of(module, strategy)
+    operators = Operators.of(module, strategy)
     for node, place in operators.places.items():
         moved = prefetches.get(place.layer)
         path = next((path for path in operators.paths(node) if path in moved), None) if moved else None
@@ -82,7 +83,7 @@ def mark_recompute(module: EarlyGraph, strategy: Strategy) -> None:
     stays = not strategy.recompute_options.get(MP_COMM, True)
     if not stays and not any((*excluded.values(), *alone.values(), *communicated.values())):
         return
-    operators = _Operators.of(module, strategy)
+    operators = Operators.of(module, strategy)
     left_out = _put_in(module, operators) if stays else []
     for node, place in operators.places.items():
         paths = operators.paths(node) if place.layer in excluded else []
@@ -97,7 +98,7 @@ def mark_recompute(module: EarlyGraph, strategy: Strategy) -> None:
             node.graph.flags = node.graph.flags - {K_GRAPH} | {NOT_AGAIN}
 
 
-def _communicated(node: CNode, operators: _Operators, asked: Mapping[str, bool]) -> bool | None:
+def _communicated(node: CNode, operators: Operators, asked: Mapping[str, bool]) -> bool | None:
     """What ``recompute_comm_op`` of a primitive says to what parallelism put in its place, or behind it."""
     behind = node.inputs[0] if _BEHIND.fullmatch(node.operator) else node
     if (
@@ -110,7 +111,7 @@ def _communicated(node: CNode, operators: _Operators, asked: Mapping[str, bool])
     return next((asked[path] for path in operators.paths(behind) if path in asked), None)
 
 
-def _put_in(module: EarlyGraph, operators: _Operators) -> list[CNode]:
+def _put_in(module: EarlyGraph, operators: Operators) -> list[CNode]:
     """What parallelism put in place of primitives of cells that run again, or behind them (`StepReplaceOp`, which hands
     ``recompute_comm_op`` on), but not for functions that a cell calls."""
     homes = {called: node.graph for node in module.nodes() if (called := module.called(node)) is not None}
@@ -128,7 +129,7 @@ def _put_in(module: EarlyGraph, operators: _Operators) -> list[CNode]:
 def cells_again(module: EarlyGraph, strategy: Strategy) -> frozenset[EarlyFuncGraph]:
     """The K graphs of the cells that a strategy runs again, the outermost ones. Raises NoBorder."""
     inside: dict[EarlyFuncGraph, list[CNode]] = {}
-    places = _Operators.of(module, strategy).places
+    places = Operators.of(module, strategy).places
     for node in places:
         inside.setdefault(node.graph, []).append(node)
     layers = {place.layer for place in places.values()}
@@ -190,15 +191,17 @@ def _cell(graph: EarlyFuncGraph, nodes: Iterable[CNode], strategy: Strategy) -> 
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Operators:
-    """Which operators of layers nodes of forward passes are."""
+class Operators:
+    """Which operators of layers nodes of forward passes are. ``functions``: those that the model calls as functions, so
+    that only their elements have a scope."""
 
     strategy: Strategy
     readers: Users
     places: dict[CNode, Place]
+    functions: set[CNode] = field(default_factory=set)
 
     @classmethod
-    def of(cls, module: EarlyGraph, strategy: Strategy) -> _Operators:
+    def of(cls, module: EarlyGraph, strategy: Strategy) -> Operators:
         forward = [node for node in module.nodes() if node.operator and not node.scope.startswith(GRADIENTS)]
         number = strategy.network.num_layers
         places = {node: place for node in forward if (place := place_of(node.scope, number)).layer}
@@ -216,8 +219,9 @@ class _Operators:
             elements = (user.scope for user in self._users(node) if user.primitive == ITEM)
             places = (place_of(scope, self.strategy.network.num_layers) for scope in elements)
             place = next((place for place in places if place.layer), None)
-            if place is not None:
-                self.places.setdefault(node, place)
+            if place is not None and node not in self.places:
+                self.places[node] = place
+                self.functions.add(node)
 
     def _connected(self, start: CNode, lost: Mapping[CNode, None]) -> Iterator[CNode]:
         """What belongs to one function: elements and calls have no instance name."""
