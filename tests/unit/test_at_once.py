@@ -15,13 +15,10 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import tarfile
 from collections import Counter
 from collections.abc import Iterable
 from functools import cache
-from gzip import compress
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -30,57 +27,45 @@ from _pytest.mark import ParameterSet
 from swapconf.config.overrides import of_file
 from swapconf.decide.strategy import Strategy
 from swapconf.study.study import study_for_check
-from swapconf.trace import launch_graph
 from swapconf.trace.launch_graph import ITEM, LOAD, NO_NODE, TUPLE, LaunchGraph
 from swapconf.trace.launch_order import launched
 from swapconf.trace.postorder import printed
 from swapconf.whatif.at_once import BaselineStep, NotTied, last_graph, played
 from swapconf.whatif.lift import early_text
 from swapconf.whatif.lift.copied import copied
-from swapconf.whatif.lift.func_graphs import CNode, Constant, EarlyGraph, Monad, Parameter, Value, sorted_from
-from swapconf.whatif.passes.add_recomputation import NOT_AGAIN, RECOMPUTE, YES, add_recomputation
+from swapconf.whatif.lift.func_graphs import (
+    RECOMPUTE,
+    YES,
+    CNode,
+    Constant,
+    EarlyGraph,
+    Monad,
+    Parameter,
+    Value,
+    sorted_from,
+)
+from swapconf.whatif.passes.add_recomputation import CELL_OUTPUT, add_recomputation
 from swapconf.whatif.passes.recompute_cell import AGAIN
 from swapconf.whatif.passes.recompute_marks import mark_recompute
-from tests.helpers import ROOT, TRACES
+from tests.helpers import ROOT
+from tests.unit.early_runs import EarlyRuns
 
 FAMILIES = ("llama", "qwen3")
 _CONDITION = "ConditionSwitch"
 
 
-@cache
-def texts(family: str) -> dict[str, bytes]:
-    with tarfile.open(TRACES / "at_once.tar.xz") as files:
-        members = {member.name: files.extractfile(member) for member in files.getmembers()}
-        return {
-            name.removeprefix(f"{family}/"): content.read()
-            for name, content in members.items()
-            if content is not None and name.startswith(f"{family}/")
-        }
-
-
-def early(family: str, name: str) -> EarlyGraph:
-    with TemporaryDirectory() as place:
-        path = Path(place) / name
-        path.write_bytes(texts(family)[name])
-        return early_text.read(path)
-
-
-@cache
-def last(family: str) -> LaunchGraph:
-    with TemporaryDirectory() as place:
-        path = Path(place) / launch_graph.FILE
-        path.write_bytes(compress(texts(family)["last_graph.json"]))
-        return launch_graph.read(path)
+RECORDED = EarlyRuns("at_once")
 
 
 @cache
 def baseline(family: str) -> BaselineStep:
-    return BaselineStep.of(last(family), early(family, "before.ir"), early(family, "behind.ir"))
+    before, behind = RECORDED.early(family, "before.ir"), RECORDED.early(family, "behind.ir")
+    return BaselineStep.of(RECORDED.last(family), before, behind)
 
 
 @cache
 def expected(family: str) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads(texts(family)["expected.json"])
+    content: dict[str, Any] = json.loads(RECORDED.text(family, "expected.json"))
     return content
 
 
@@ -140,11 +125,11 @@ def fingerprint(module: EarlyGraph) -> dict[str, Any]:
 def marks(module: EarlyGraph) -> dict[str, Any]:
     """Of all nodes that are in a recomputed cell, marked, or an output that is kept."""
     return counted(
-        f"{node.primitive} {re.sub('[0-9]+', 'N', node.operator)} {is_inside} {value} {NOT_AGAIN in node.marks}"
+        f"{node.primitive} {re.sub('[0-9]+', 'N', node.operator)} {is_inside} {value} {CELL_OUTPUT in node.marks}"
         for node in sorted_from(module.graphs[module.entry].end)
         if (is_inside := node.scope.startswith(AGAIN))
         | bool(value := node.attributes.get(RECOMPUTE, ""))
-        | (NOT_AGAIN in node.marks)
+        | (CELL_OUTPUT in node.marks)
     )
 
 
@@ -191,7 +176,7 @@ def test_a_strategy_has_the_last_graph_and_the_order_of_its_true_run(family: str
 @pytest.mark.parametrize("family", FAMILIES)
 def test_without_a_strategy_all_is_as_it_was(family: str) -> None:
     nodes = last_graph(baseline(family), strategy_of(family, 'swap_config={"swap": false}'))
-    assert order(nodes.frozen()) == order(last(family))
+    assert order(nodes.frozen()) == order(RECORDED.last(family))
 
 
 def test_a_strategy_that_swaps_is_refused() -> None:
@@ -200,7 +185,9 @@ def test_a_strategy_that_swaps_is_refused() -> None:
 
 
 def test_an_early_graph_of_another_model_is_not_tied() -> None:
-    other = BaselineStep.of(last("qwen3"), early("llama", "before.ir"), early("llama", "behind.ir"))
+    other = BaselineStep.of(
+        RECORDED.last("qwen3"), RECORDED.early("llama", "before.ir"), RECORDED.early("llama", "behind.ir")
+    )
     with pytest.raises(NotTied):
         last_graph(other, strategy_of("llama", 'swap_config={"swap": false}', "recompute_config.recompute=True"))
 

@@ -18,13 +18,10 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-import tarfile
 from collections import Counter
 from collections.abc import Iterable
 from functools import cache
-from gzip import compress
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -34,8 +31,6 @@ from swapconf.config.overrides import of_file
 from swapconf.decide.strategy import Strategy
 from swapconf.study.settings import Settings
 from swapconf.study.study import study_document
-from swapconf.trace import launch_graph
-from swapconf.trace.launch_graph import LaunchGraph
 from swapconf.trace.launch_order import launched
 from swapconf.upstream import dropped
 from swapconf.upstream.facts import Versions
@@ -63,45 +58,18 @@ from swapconf.whatif.passes.recompute_cell import recompute
 from swapconf.whatif.placed_calls import BaselineCalls, NotTheSameGraph, saved_outputs
 from swapconf.whatif.transplant import transplanted
 from swapconf.words.findings import SwapconfError
-from tests.helpers import ROOT, TRACES
+from tests.helpers import ROOT
+from tests.unit.early_runs import EarlyRuns
 
 FAMILIES = ("llama", "qwen3", "qwen3_moe")
 
 
-@cache
-def recorded() -> dict[str, bytes]:
-    with tarfile.open(TRACES / "early.tar.xz") as files:
-        members = {member.name: files.extractfile(member) for member in files.getmembers()}
-        return {name: content.read() for name, content in members.items() if content is not None}
-
-
-def texts(family: str) -> dict[str, bytes]:
-    return {
-        name.removeprefix(f"{family}/"): content
-        for name, content in recorded().items()
-        if name.startswith(f"{family}/")
-    }
-
-
-def early(family: str, name: str) -> EarlyGraph:
-    """Read anew each time, as passes edit it."""
-    with TemporaryDirectory() as place:
-        path = Path(place) / name
-        path.write_bytes(texts(family)[name])
-        return early_text.read(path)
-
-
-@cache
-def last(family: str) -> LaunchGraph:
-    with TemporaryDirectory() as place:
-        path = Path(place) / launch_graph.FILE
-        path.write_bytes(compress(texts(family)["last_graph.json"]))
-        return launch_graph.read(path)
+RECORDED = EarlyRuns("early")
 
 
 @cache
 def baseline(family: str) -> tuple[BaselineCalls, Kept]:
-    graph, module = last(family), early(family, "cconv.ir")
+    graph, module = RECORDED.last(family), RECORDED.early(family, "cconv.ir")
     outputs = saved_outputs(graph)
     calls = lower_captured(module.forward, module.backward, outputs)
     kept = Kept.of(calls, outputs)
@@ -110,7 +78,7 @@ def baseline(family: str) -> tuple[BaselineCalls, Kept]:
 
 @cache
 def expected(family: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(texts(family)["expected.json"])
+    found: dict[str, Any] = json.loads(RECORDED.text(family, "expected.json"))
     return found
 
 
@@ -175,7 +143,7 @@ def marks(module: EarlyGraph) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("family", "run"), runs("marks"))
 def test_a_strategy_marks_the_nodes_that_it_marked_in_its_true_run(family: str, run: dict[str, Any]) -> None:
-    module, strategy = early(family, "cells.ir"), strategy_of(family, run)
+    module, strategy = RECORDED.early(family, "cells.ir"), strategy_of(family, run)
     without_borders(module, cells_again(module, strategy))
     mark_recompute(module, strategy)
     mark_offload(module, strategy)
@@ -184,7 +152,7 @@ def test_a_strategy_marks_the_nodes_that_it_marked_in_its_true_run(family: str, 
 
 @pytest.mark.parametrize(("family", "run"), runs("passes"))
 def test_each_pass_leaves_the_graph_that_mindspore_left(family: str, run: dict[str, Any]) -> None:
-    module, strategy, behind = early(family, "cells.ir"), strategy_of(family, run), run["passes"]
+    module, strategy, behind = RECORDED.early(family, "cells.ir"), strategy_of(family, run), run["passes"]
     if not run.get("keeps_all"):
         without_borders(module, cells_again(module, strategy))
     mark_recompute(module, strategy)
@@ -199,7 +167,7 @@ def test_each_pass_leaves_the_graph_that_mindspore_left(family: str, run: dict[s
 
 
 def test_recompute_and_offload_leave_the_graph_of_a_strategy_that_does_both() -> None:
-    module, behind = early("qwen3", "swapped.ir"), expected("qwen3")["swapped"]
+    module, behind = RECORDED.early("qwen3", "swapped.ir"), expected("qwen3")["swapped"]
     recompute(module)
     assert fingerprint(module) == behind["recompute_cell"]
     assert offload(module) > 0
@@ -216,7 +184,7 @@ def test_calls_of_the_run_without_a_strategy_are_put_back_in_their_places(family
 @pytest.mark.parametrize(("family", "run"), runs("order"))
 def test_a_strategy_is_launched_in_the_order_of_its_true_run(family: str, run: dict[str, Any]) -> None:
     found, kept = baseline(family)
-    nodes = transplanted(found, calls_of(early(family, "cells.ir"), strategy_of(family, run), kept))
+    nodes = transplanted(found, calls_of(RECORDED.early(family, "cells.ir"), strategy_of(family, run), kept))
     assert order(nodes) == run["order"]
 
 
@@ -230,14 +198,14 @@ def test_a_strategy_is_launched_in_the_order_of_its_true_run(family: str, run: d
 def test_what_has_no_func_graph_of_its_own_is_refused(family: str, asked: str, lacking: str) -> None:
     strategy = strategy_of(family, {"set": ['swap_config={"swap": false}', asked]})
     with pytest.raises(NoBorder, match=re.escape(lacking)):
-        cells_again(early(family, "cells.ir"), strategy)
+        cells_again(RECORDED.early(family, "cells.ir"), strategy)
 
 
 def test_calls_of_another_model_are_not_found() -> None:
     other, _ = baseline("llama")
     calls: LoweredCalls = other.calls
     with pytest.raises(NotTheSameGraph, match="hands on as many"):
-        BaselineCalls.of(last("qwen3"), calls, is_pipelined=True)
+        BaselineCalls.of(RECORDED.last("qwen3"), calls, is_pipelined=True)
 
 
 def test_a_node_of_a_graph_around_is_read_by_its_name(tmp_path: Path) -> None:

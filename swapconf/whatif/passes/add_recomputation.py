@@ -22,12 +22,22 @@ from dataclasses import dataclass, field
 from swapconf.trace.launch_graph import DEPEND, ITEM, LOAD, STATE, TUPLE
 from swapconf.trace.postorder import postorder
 from swapconf.upstream.scopes import GRADIENTS
-from swapconf.whatif.lift.func_graphs import CNode, Constant, EarlyFuncGraph, EarlyGraph, Monad, Value, sorted_from
+from swapconf.whatif.lift.func_graphs import (
+    NO,
+    RECOMPUTE,
+    YES,
+    CNode,
+    Constant,
+    EarlyFuncGraph,
+    EarlyGraph,
+    Monad,
+    Value,
+    sorted_from,
+)
 from swapconf.whatif.passes.primal import MAY_MERGE
 from swapconf.whatif.passes.recompute_cell import AGAIN
 
-RECOMPUTE, YES, NO = "recompute", "Bool(1)", "Bool(0)"
-NOT_AGAIN = "recompute"  # a mark: an output of a recomputed cell
+CELL_OUTPUT = "recompute"  # a mark: an output of a recomputed cell, which does not run again
 _NEVER = frozenset({"DropoutGenMask", LOAD, ITEM, "Send", "Receive"})
 
 
@@ -70,7 +80,7 @@ class _Recomputation:
         behind_gradients = dict[CNode, bool]()
         for node in nodes:
             behind_gradients[node] = _is_behind(node, behind_gradients)
-            if NOT_AGAIN in node.marks or is_gradient(node) or node.primitive in _NEVER:
+            if CELL_OUTPUT in node.marks or is_gradient(node) or node.primitive in _NEVER:
                 continue
             if all(is_gradient(user) for user in self._users(node)) or behind_gradients[node]:
                 continue

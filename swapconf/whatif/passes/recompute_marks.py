@@ -19,14 +19,14 @@ from dataclasses import dataclass, field
 from swapconf.decide.edits import RecomputeCell, RecomputeComm, RecomputePrimitive, edits
 from swapconf.decide.strategy import LayerStrategy, Strategy
 from swapconf.trace.launch_graph import DEPEND, ITEM, LOAD, STATE, TUPLE
+from swapconf.upstream.dropped import MP_COMM
 from swapconf.upstream.primitives import CAST
 from swapconf.upstream.scopes import GRADIENTS, descends, place_of
-from swapconf.whatif.lift.func_graphs import MIRROR, VIRTUAL, CNode, EarlyGraph, Parameter
-from swapconf.whatif.passes.add_recomputation import NO, NOT_AGAIN, RECOMPUTE, YES, is_gradient, reads
+from swapconf.whatif.lift.func_graphs import MIRROR, NO, RECOMPUTE, VIRTUAL, YES, CNode, EarlyGraph, Parameter
+from swapconf.whatif.passes.add_recomputation import CELL_OUTPUT, is_gradient, reads
 from swapconf.whatif.passes.marks import Operators
 from swapconf.whatif.passes.recompute_cell import AGAIN
 
-_COMMUNICATION = "mp_comm_recompute"
 _REPLACED, _BEHIND = "redistribution_op_", "forward_op_"
 _BETWEEN = re.compile(r"redistribution_op_\d+[A-Z]")  # with the name of a step of a change of layout
 _PASSED_ON = frozenset({ITEM, DEPEND})
@@ -61,9 +61,9 @@ class _Layer:
         for edit in edits(self.entry.plan, template, strategy.recompute_options):
             if isinstance(edit, RecomputeCell):
                 self._mark_cell(edit.path)
-                if _COMMUNICATION in edit.options:
+                if MP_COMM in edit.options:
                     inside = (operator.path for operator in template.primitives if descends(operator.path, {edit.path}))
-                    self.communicated |= dict.fromkeys(inside, edit.options[_COMMUNICATION])
+                    self.communicated |= dict.fromkeys(inside, edit.options[MP_COMM])
             elif isinstance(edit, RecomputePrimitive):
                 for node in self._nodes_of(edit.path):
                     if not _casts_parameter(node):
@@ -116,7 +116,7 @@ class _Layer:
             return
         inside = {node for node, cell in self.cells.items() if descends(cell, {path})}
         for node in [node for node in inside if self._is_handed_out(node, inside)]:
-            node.marks |= {NOT_AGAIN}
+            node.marks |= {CELL_OUTPUT}
         for node in inside - self.operators.functions:
             if not node.scope.startswith(AGAIN):
                 node.scope = AGAIN + node.scope
