@@ -72,4 +72,6 @@ def _on_dask(tasks: Sequence[Any], address: str) -> Iterator[RankReport]:
 
 def missing(dask: str | None = None) -> str:
     """What is not installed of the fan-out, in words; empty when all is there. ``dask``: as for `dry_run_all`."""
-    return extras.missing("dryrun", phrase("a dry run"), "joblib") or (extras.missing("dask", "--dask") if dask else "")
+    return extras.missing("dryrun", phrase("a dry run"), "joblib", "psutil") or (
+        extras.missing("dask", "--dask") if dask else ""
+    )

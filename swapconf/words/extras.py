@@ -13,7 +13,7 @@ from swapconf.words.phrases import phrase
 
 # extra -> {name to import: name to install}
 PACKAGES: Mapping[str, Mapping[str, str]] = {
-    "dryrun": {"joblib": "joblib", "elftools": "pyelftools"},
+    "dryrun": {"joblib": "joblib", "psutil": "psutil", "elftools": "pyelftools"},
     "dask": {"dask": "dask", "distributed": "distributed"},
     "report": {"jinja2": "jinja2", "plotly": "plotly"},
     "zig": {"ziglang": "ziglang"},
