@@ -410,7 +410,7 @@ def test_missing_pyelftools_is_named(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", program, tmp_path], env={"PYTHONPATH": str(ROOT)}, text=True, capture_output=True
     )
-    assert "pip install joblib pyelftools" in done.stderr
+    assert "pip install joblib psutil pyelftools" in done.stderr
 
 
 @needs_cc
