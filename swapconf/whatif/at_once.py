@@ -22,12 +22,12 @@ from swapconf.decide.strategy import Strategy
 from swapconf.trace.launch_graph import DEPEND, NO_NODE, STATE, TUPLE, LaunchGraph
 from swapconf.whatif.graph.nodes import Nodes
 from swapconf.whatif.lift.copied import copied
-from swapconf.whatif.lift.func_graphs import MIRROR, VIRTUAL, CNode, EarlyGraph, Value, sorted_from
+from swapconf.whatif.lift.func_graphs import MIRROR, VIRTUAL, CNode, EarlyGraph, Value, seen_through, sorted_from
 from swapconf.whatif.passes.add_recomputation import add_recomputation
 from swapconf.whatif.passes.cse import equal, merged
 from swapconf.whatif.passes.kept_apart import keep_apart
 from swapconf.whatif.passes.order_enforce import enforce_order
-from swapconf.whatif.passes.recompute_marks import mark_recompute
+from swapconf.whatif.passes.recompute_marks import mark_step
 
 _LEFT_OUT = frozenset({*VIRTUAL, MIRROR})  # not in the last graph, where its first input is read instead
 _KEEP_TUPLES = frozenset({DEPEND, STATE, TUPLE})
@@ -89,7 +89,7 @@ class PlayedStep(NamedTuple):
 def played(baseline: BaselineStep, strategy: Strategy) -> PlayedStep:
     before, of_before = copied(baseline.before)
     behind, of_behind = copied(baseline.behind)
-    mark_recompute(before, strategy)
+    mark_step(before, strategy)
     without = {of_before[node]: of_before[stays] for node, stays in baseline.without.items()}
     origins = keep_apart(before, behind, without, equal([before.graphs[before.entry]]))
     origins |= add_recomputation(behind)
@@ -130,21 +130,16 @@ def _number(node: CNode) -> tuple[str, str]:
 
 def _given(node: CNode) -> list[Value]:
     """What a node is given in the last graph: kernels are given tuples element by element."""
-    values = [_shown(value) for value in node.inputs]
+    values = [seen_through(value, _LEFT_OUT) for value in node.inputs]
     if node.primitive in _KEEP_TUPLES:
         return values
     return [element for value in values for element in _elements(value)]
 
 
 def _elements(value: Value) -> list[Value]:
-    is_tuple = isinstance(value, CNode) and value.primitive == TUPLE
-    return [_shown(element) for element in value.inputs] if isinstance(value, CNode) and is_tuple else [value]
-
-
-def _shown(value: Value) -> Value:
-    while isinstance(value, CNode) and value.primitive in _LEFT_OUT:
-        value = value.inputs[0]
-    return value
+    if isinstance(value, CNode) and value.primitive == TUPLE:
+        return [seen_through(element, _LEFT_OUT) for element in value.inputs]
+    return [value]
 
 
 class _Copies:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import tarfile
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from gzip import compress
@@ -50,3 +52,7 @@ def _texts(archive: str) -> dict[str, bytes]:
     with tarfile.open(TRACES / f"{archive}.tar.xz") as files:
         members = {member.name: files.extractfile(member) for member in files.getmembers()}
         return {name: content.read() for name, content in members.items() if content is not None}
+
+
+def hashed(lines: Iterable[str]) -> str:
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()

@@ -46,9 +46,9 @@ from swapconf.whatif.lift.func_graphs import (
 )
 from swapconf.whatif.passes.add_recomputation import CELL_OUTPUT, add_recomputation
 from swapconf.whatif.passes.recompute_cell import AGAIN
-from swapconf.whatif.passes.recompute_marks import mark_recompute
+from swapconf.whatif.passes.recompute_marks import mark_step
 from tests.helpers import ROOT
-from tests.unit.early_runs import EarlyRuns
+from tests.unit.early_runs import EarlyRuns, hashed
 
 FAMILIES = ("llama", "qwen3")
 _CONDITION = "ConditionSwitch"
@@ -86,10 +86,6 @@ def strategy_of(family: str, *changes: str) -> Strategy:
     assert strategy is not None
     assert strategy.lazy_inline == strategy.swap_on
     return strategy
-
-
-def hashed(lines: Iterable[str]) -> str:
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
 def counted(lines: Iterable[str]) -> dict[str, Any]:
@@ -157,7 +153,7 @@ def order(graph: LaunchGraph) -> str:
 @pytest.mark.parametrize(("family", "run"), runs())
 def test_a_strategy_marks_what_it_marked_in_its_true_run(family: str, run: dict[str, Any]) -> None:
     module, _ = copied(baseline(family).before)
-    mark_recompute(module, strategy_of(family, *run["set"]))
+    mark_step(module, strategy_of(family, *run["set"]))
     assert marks(module) == run["marks"]
 
 

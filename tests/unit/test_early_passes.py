@@ -19,7 +19,6 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -59,7 +58,7 @@ from swapconf.whatif.placed_calls import BaselineCalls, NotTheSameGraph, saved_o
 from swapconf.whatif.transplant import transplanted
 from swapconf.words.findings import SwapconfError
 from tests.helpers import ROOT
-from tests.unit.early_runs import EarlyRuns
+from tests.unit.early_runs import EarlyRuns, hashed
 
 FAMILIES = ("llama", "qwen3", "qwen3_moe")
 
@@ -104,10 +103,6 @@ def strategy_of(family: str, run: dict[str, Any]) -> Strategy:
 def order(nodes: Nodes) -> str:
     graph = nodes.frozen()
     return hashed(graph.primitive[node] for node in launched(graph))
-
-
-def hashed(lines: Iterable[str]) -> str:
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 
 
 def fingerprint(module: EarlyGraph) -> dict[str, Any]:

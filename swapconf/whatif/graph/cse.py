@@ -72,8 +72,7 @@ class Tables(GraphChange):
         kernel, kernels = self.run.kernel_of.get(value), self.baseline.kernels
         if kernel is None or not self.baseline.views[kernel] or not kernels.is_lost[kernel] or kernels.backward[kernel]:
             return False
-        readers = [self.run.kernel_of[user] for user in self.run.users[value] if user in self.run.kernel_of]
-        return all(reader in self.asked.shared for reader in readers if not kernels.backward[reader])
+        return all(reader in self.asked.shared for reader in self.run.reading(value) if not kernels.backward[reader])
 
     def _layout(self, value: int, users: frozenset[User]) -> int:
         if (value, users) not in self._layouts:

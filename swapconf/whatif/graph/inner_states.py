@@ -208,8 +208,8 @@ class InnerStates(GraphChange):
         """That in which a cell is called, or, for what is read behind query, key and value, the state behind these,
         where the forward pass has it for another parameter only (measured: pipelines)."""
         called = self._called(kernel, barrier, part)
-        readers = [self.run.kernel_of[user] for user in self.run.users[load] if user in self.run.kernel_of]
-        if not self.asked.is_whole(part) or not any(_is_behind(self.asked.home(reader)) for reader in readers):
+        homes = map(self.asked.home, self.run.reading(load))
+        if not self.asked.is_whole(part) or not any(map(_is_behind, homes)):
             return called
         if part not in self._attended:
             states = (

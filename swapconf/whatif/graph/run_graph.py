@@ -80,6 +80,10 @@ class RunGraph:
                 users[given].append(node)
         return users
 
+    def reading(self, node: int) -> list[int]:
+        """The kernels among its users."""
+        return [self.kernel_of[user] for user in self.users[node] if user in self.kernel_of]
+
     @cached_property
     def barriers(self) -> frozenset[int]:
         primitive, inputs = self.graph.primitive, self.graph.inputs
@@ -279,8 +283,7 @@ class RunGraph:
 
     def batch_of(self, value: int) -> int | None:
         """The micro-batch whose layers made a value."""
-        node, _ = self.source(value)
-        kernel = self.kernel_of.get(node)
+        kernel = self.kernel_of.get(self.source(value)[0])
         return None if kernel is None else self.batch_of_pass.get(int(self.baseline.kernels.passing[kernel]))
 
     @cached_property

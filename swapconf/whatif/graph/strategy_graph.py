@@ -172,8 +172,7 @@ class _Building(GraphChange):
         for node in range(nodes.count):
             if nodes.copied(node) == NO_NODE:
                 continue
-            readers = [run.kernel_of[user] for user in run.users[node] if user in run.kernel_of]
-            forward = [reader for reader in readers if not self.baseline.kernels.backward[reader]]
+            forward = [reader for reader in run.reading(node) if not self.baseline.kernels.backward[reader]]
             if forward and all(map(self.asked.is_inside, forward)):
                 self._drop(node)
 

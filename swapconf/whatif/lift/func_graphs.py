@@ -9,7 +9,7 @@ one (the second output of a K graph is the closure of its gradients).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import TypeAlias
@@ -57,6 +57,10 @@ class Parameter:
 @dataclass(frozen=True, slots=True)
 class Constant:
     text: str
+
+    @classmethod
+    def of(cls, number: int) -> Constant:
+        return cls(f"I64({number})")
 
     @property
     def monad(self) -> Monad | None:
@@ -265,9 +269,16 @@ def sorted_from(end: CNode, *, first_first: bool = True, module: EarlyGraph | No
     return postorder([end], lambda node: _followed(node, first_first, module))
 
 
-def own_nodes(graph: EarlyFuncGraph) -> list[CNode]:
-    """Those of a func graph itself, each behind its inputs."""
-    return [node for node in sorted_from(graph.end) if node.graph is graph]
+def own_nodes(graph: EarlyFuncGraph, module: EarlyGraph | None = None) -> list[CNode]:
+    """Those of a func graph itself, as `sorted_from`."""
+    return [node for node in sorted_from(graph.end, module=module) if node.graph is graph]
+
+
+def seen_through(value: Value, primitives: Collection[str]) -> Value:
+    """What is given first to nodes of these, one behind another."""
+    while isinstance(value, CNode) and value.primitive in primitives:
+        value = value.inputs[0]
+    return value
 
 
 def _followed(node: CNode, first_first: bool, module: EarlyGraph | None) -> Iterator[CNode]:

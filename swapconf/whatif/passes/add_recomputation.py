@@ -32,7 +32,8 @@ from swapconf.whatif.lift.func_graphs import (
     EarlyGraph,
     Monad,
     Value,
-    sorted_from,
+    own_nodes,
+    seen_through,
 )
 from swapconf.whatif.passes.primal import MAY_MERGE
 from swapconf.whatif.passes.recompute_cell import AGAIN
@@ -56,7 +57,7 @@ class _Recomputation:
     copies: dict[CNode, CNode] = field(default_factory=dict)
 
     def run(self) -> dict[CNode, CNode]:
-        nodes = [node for node in sorted_from(self.graph.end) if node.graph is self.graph]
+        nodes = own_nodes(self.graph)
         for node in nodes:
             self._let_read(node)
         self._mark(nodes)
@@ -229,9 +230,7 @@ class _Copied:
 
 def is_gradient(node: CNode) -> bool:
     """`IsBpropNode`."""
-    value: Value = node
-    while isinstance(value, CNode) and value.primitive == ITEM:
-        value = value.inputs[0]
+    value = seen_through(node, (ITEM,))
     return isinstance(value, CNode) and value.scope.startswith(GRADIENTS)
 
 

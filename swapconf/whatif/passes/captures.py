@@ -28,6 +28,7 @@ from swapconf.whatif.lift.func_graphs import (
     Parameter,
     Value,
     own_nodes,
+    seen_through,
 )
 from swapconf.whatif.passes.cse import stays
 from swapconf.whatif.passes.inline import Inlined
@@ -98,9 +99,7 @@ def captures(
     left, turns = _read(after, merged), {node: turn for turn, node in enumerate(virtual)}
     early, loaded, returned, put = list[Value](), list[tuple[int, Value]](), list[_Returned](), list[Value]()
     for value in before:
-        real = value
-        while isinstance(real, CNode) and real.primitive in VIRTUAL:
-            real = real.inputs[0]
+        real = seen_through(value, VIRTUAL)
         made = after.made_of.get(real) if isinstance(real, CNode) else real
         if made is None:
             continue

@@ -28,6 +28,7 @@ from swapconf.whatif.lift.func_graphs import (
     Parameter,
     Value,
     met,
+    seen_through,
 )
 
 _ZEROS = ("ZerosLike", "ZerosLikeExt")
@@ -85,8 +86,7 @@ def drop_virtual(module: EarlyGraph) -> None:
     nodes = module.nodes()
 
     def real(value: Value) -> Value:
-        while isinstance(value, CNode) and value.primitive in VIRTUAL:
-            value = value.inputs[0]
+        value = seen_through(value, VIRTUAL)
         return _ZERO if isinstance(value, CNode) and value.primitive in _ZEROS else value
 
     for node in nodes:

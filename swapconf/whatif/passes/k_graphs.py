@@ -9,7 +9,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from swapconf.trace.launch_graph import DEPEND, ITEM, TUPLE
-from swapconf.whatif.lift.func_graphs import CALL, GRADIENTS, CNode, EarlyFuncGraph, EarlyGraph, Value, sorted_from
+from swapconf.whatif.lift.func_graphs import (
+    CALL,
+    GRADIENTS,
+    CNode,
+    EarlyFuncGraph,
+    EarlyGraph,
+    Value,
+    seen_through,
+    sorted_from,
+)
 
 PASSED_ON = (ITEM, TUPLE, DEPEND)
 
@@ -66,9 +75,7 @@ class KGraphs:
         """`IsGradNode`."""
         if node.scope.startswith("Gradients"):
             return True
-        maker: Value = node
-        while isinstance(maker, CNode) and maker.primitive == ITEM:
-            maker = maker.inputs[0]
+        maker = seen_through(node, (ITEM,))
         if node.primitive != ITEM or not isinstance(maker, CNode):
             return False
         if maker.scope.startswith("Gradients"):

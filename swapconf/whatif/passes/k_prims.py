@@ -74,7 +74,7 @@ class _Primitive:
         handed = self._addend() if node.primitive in _SUMS else {}
         call = graphs.new(CALL, [Callee(k_graph.name), *node.inputs], node.graph)
         self._call_closure(call, made, handed)
-        value = graphs.new(ITEM, [call, Constant("I64(0)")], node.graph)
+        value = graphs.new(ITEM, [call, Constant.of(0)], node.graph)
         value.types = node.types
         self._read_instead(node, value)
 
@@ -95,12 +95,10 @@ class _Primitive:
         results = [node for node in self._gradients if self._is_read(node)]
         returned += [copies[node] for node in results] or [Parameter(closure.name, _DOUT)]
         closure.end.inputs[:] = [CNode(TUPLE, returned, closure)]
-        taken = graphs.new(ITEM, [call, Constant("I64(1)")], call.graph)
+        taken = graphs.new(ITEM, [call, Constant.of(1)], call.graph)
         called = graphs.new(CALL, [taken, dout], self._backward)
         called.closures = (closure.name,)
-        items = [
-            graphs.new(ITEM, [called, Constant(f"I64({turn})")], self._backward) for turn in range(1, len(returned))
-        ]
+        items = [graphs.new(ITEM, [called, Constant.of(turn)], self._backward) for turn in range(1, len(returned))]
         for result, item in zip(results, items, strict=False):
             item.types = result.types
             self._read_instead(result, item)
@@ -144,7 +142,7 @@ class _Primitive:
                 known.setdefault(value, Parameter(self._k_graph.name, name))
         if isinstance(dout, CNode) and dout.primitive == TUPLE:
             for place, value in enumerate(dout.inputs):
-                known[value] = CNode(ITEM, [parameter, Constant(f"I64({place})")], closure)
+                known[value] = CNode(ITEM, [parameter, Constant.of(place)], closure)
         copies: dict[CNode, CNode] = {}
         for node in self._gradients:
             for given in node.inputs:

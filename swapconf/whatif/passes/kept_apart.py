@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence, Set
 
-from swapconf.whatif.lift.func_graphs import CNode, EarlyGraph, Users, sorted_from
+from swapconf.whatif.lift.func_graphs import CNode, EarlyGraph, Users, own_nodes
 from swapconf.whatif.passes.cse import stays
 
 
@@ -23,8 +23,7 @@ def keep_apart(
 ) -> dict[CNode, CNode]:
     """Edits ``behind``; by each new node the one that it was. ``before``: in front of the pass, with marks;
     ``without``, ``under``: see `cse.equal`, of it without marks and with them."""
-    home = before.graphs[before.entry]
-    nodes = [node for node in sorted_from(home.end, module=before) if node.graph is home]
+    nodes = own_nodes(before.graphs[before.entry], before)
     left = [node for node in nodes if node not in under]
     split = {first for node in left if (first := _stays(node, without)) is not node}
     origins = {node: first for node in left if (first := _stays(node, without)) in split}

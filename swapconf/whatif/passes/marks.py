@@ -43,16 +43,17 @@ from swapconf.whatif.lift.func_graphs import (
     VIRTUAL,
     YES,
     CNode,
+    Constant,
     EarlyFuncGraph,
     EarlyGraph,
     Parameter,
     Users,
+    seen_through,
 )
 
-_BEHIND = re.compile(r"forward_op_\d+")  # communication that parallelism puts behind an operator
+REPLACED, BEHIND = "redistribution_op_", "forward_op_"  # what parallelism puts in place of operators, and behind them
+_BEHIND, _PUT_IN = re.compile(rf"{BEHIND}\d+"), re.compile(rf"{REPLACED}.*|{BEHIND}\d+")
 _SHARDED = "parallel_optimizer_allgather"
-_PUT_IN = re.compile(r"redistribution_op_.*|forward_op_\d+")
-_CHANGE = "redistribution_op_"
 _WEIGHT = re.compile(rf"({EXTRA_BLOCK}\.)?layers\.(\d+)\.(.+)\.\w+$")
 _CLASS = re.compile(r"_([^_\W]+)_construct_\d+$")
 _PRODUCTS, _HAND_ON = frozenset({"MatMul", "GroupedMatmul"}), frozenset({LOAD, "Cast", MIRROR, *VIRTUAL})
@@ -71,7 +72,7 @@ def mark_offload(module: EarlyGraph, strategy: Strategy) -> None:
         moved = prefetches.get(place.layer)
         path = next((path for path in operators.paths(node) if path in moved), None) if moved else None
         if moved and path is not None:
-            node.attributes = {**node.attributes, OFFLOAD: YES, PREFETCH: f"I64({moved[path]})"}
+            node.attributes = {**node.attributes, OFFLOAD: YES, PREFETCH: Constant.of(moved[path]).text}
 
 
 def mark_recompute(module: EarlyGraph, strategy: Strategy) -> None:
@@ -89,13 +90,18 @@ def mark_recompute(module: EarlyGraph, strategy: Strategy) -> None:
         paths = operators.paths(node) if place.layer in excluded else []
         runs_again = _communicated(node, operators, communicated.get(place.layer, {}))
         if runs_again or (paths and not alone[place.layer].isdisjoint(paths)):
-            node.attributes = {**node.attributes, RECOMPUTE: YES}
+            set_recompute(node, on=True)
         if runs_again is False or (paths and not excluded[place.layer].isdisjoint(paths)):
             left_out.append(node)
     for node in left_out:
-        node.attributes = {**node.attributes, RECOMPUTE: NO}
+        set_recompute(node, on=False)
         if not node.graph.is_of_cell:
             node.graph.flags = node.graph.flags - {K_GRAPH} | {NOT_AGAIN}
+
+
+def set_recompute(node: CNode, *, on: bool) -> None:
+    """The attribute of a primitive."""
+    node.attributes = {**node.attributes, RECOMPUTE: YES if on else NO}
 
 
 def _communicated(node: CNode, operators: Operators, asked: Mapping[str, bool]) -> bool | None:
@@ -149,7 +155,7 @@ def cells_again(module: EarlyGraph, strategy: Strategy) -> frozenset[EarlyFuncGr
 def _communicated_elsewhere(places: Mapping[CNode, Place], entries: Iterable[LayerStrategy]) -> set[str]:
     """Operators whose communication is asked for in layers with communication that parallelism put between two
     primitives: which of the two is asked then, is not mirrored."""
-    between = (node for node in places if node.operator.startswith(_CHANGE) and node.primitive in COMMUNICATION)
+    between = (node for node in places if node.operator.startswith(REPLACED) and node.primitive in COMMUNICATION)
     layers = {places[node].layer for node in between}
     asked = ((entry.layer.name, path) for entry in entries for path in entry.plan.comm_recompute)
     return {f"{layer}.{path}" for layer, path in asked if layer in layers}
@@ -270,9 +276,8 @@ class Operators:
 def _of_weight(node: CNode) -> Place | None:
     """The cell whose parameter a product reads."""
     for given in node.inputs if node.primitive in _PRODUCTS else ():
-        while isinstance(given, CNode) and given.primitive in _HAND_ON:
-            given = given.inputs[0]
-        match = _WEIGHT.search(given.plain) if isinstance(given, Parameter) else None
+        weight = seen_through(given, _HAND_ON)
+        match = _WEIGHT.search(weight.plain) if isinstance(weight, Parameter) else None
         if match is not None:
             return Place(f"{EXTRA_BLOCK}{match[2]}" if match[1] else match[2], match[3])
     return None

@@ -76,4 +76,4 @@ def _made(k_graph: EarlyFuncGraph) -> CNode:
 
 
 def _element(call: CNode, index: int) -> CNode:
-    return CNode(ITEM, [call, Constant(f"I64({index})")], call.graph)
+    return CNode(ITEM, [call, Constant.of(index)], call.graph)

@@ -100,7 +100,7 @@ def _move(
         users.setdefault(read.value, []).append((value, 0))
     copy = back.get((value, backward))
     if copy is None:
-        attributes = {PREFETCH: read.value.attributes.get(PREFETCH, "I64(1)")}
+        attributes = {PREFETCH: read.value.attributes.get(PREFETCH, Constant.of(1).text)}
         out = CNode(MOVE, [value, _TO_HOST, Constant("Bool(0)")], forward, attributes=attributes)
         out.scope, out.types = value.scope, value.types
         _let_wait(forward, value, out, users)

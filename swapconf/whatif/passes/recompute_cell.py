@@ -33,6 +33,7 @@ from swapconf.whatif.lift.func_graphs import (
     Monad,
     Parameter,
     Value,
+    seen_through,
 )
 from swapconf.whatif.passes.k_graphs import PASSED_ON, KGraphs
 from swapconf.whatif.passes.primal import MAY_MERGE, Primal, operator, primal
@@ -205,7 +206,7 @@ class _Recompute:
 
         for value in postorder([node] if node not in known else [], inside):
             known[value] = value in calls or any(
-                known.get(given, False) if given.graph is home else _maker(given) in calls
+                known.get(given, False) if given.graph is home else seen_through(given, (ITEM,)) in calls
                 for given in value.inputs
                 if isinstance(given, CNode)
             )
@@ -218,7 +219,7 @@ class _Recompute:
         for origin, copy in list(moved.items()):
             value = self.graphs.output(origin, 0) if self.module.k_graph(origin) is not None else None
             if value is not None:
-                self._read_moved(home, value, self.graphs.new(ITEM, (copy, Constant("I64(0)")), home))
+                self._read_moved(home, value, self.graphs.new(ITEM, (copy, Constant.of(0)), home))
             elif self.module.k_graph(origin) is not None:
                 self.graphs.replace(origin, copy)
 
@@ -256,7 +257,7 @@ class _Recompute:
         self.replaced.add(copy)
         closure = self.graphs.output(call, 1)
         if closure is not None:
-            self.graphs.replace(closure, self.graphs.new(ITEM, (copy, Constant("I64(1)")), home))
+            self.graphs.replace(closure, self.graphs.new(ITEM, (copy, Constant.of(1)), home))
         moved[call] = copy
         return copy
 
@@ -276,10 +277,3 @@ class _Recompute:
                 self._read_moved(home, user, copy)
             else:
                 self.graphs.set_input(user, place, value)
-
-
-def _maker(node: CNode) -> Value:
-    value: Value = node
-    while isinstance(value, CNode) and value.primitive == ITEM:
-        value = value.inputs[0]
-    return value

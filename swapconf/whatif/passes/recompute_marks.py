@@ -22,18 +22,17 @@ from swapconf.trace.launch_graph import DEPEND, ITEM, LOAD, STATE, TUPLE
 from swapconf.upstream.dropped import MP_COMM
 from swapconf.upstream.primitives import CAST
 from swapconf.upstream.scopes import GRADIENTS, descends, place_of
-from swapconf.whatif.lift.func_graphs import MIRROR, NO, RECOMPUTE, VIRTUAL, YES, CNode, EarlyGraph, Parameter
+from swapconf.whatif.lift.func_graphs import MIRROR, NO, RECOMPUTE, VIRTUAL, CNode, EarlyGraph, Parameter, seen_through
 from swapconf.whatif.passes.add_recomputation import CELL_OUTPUT, is_gradient, reads
-from swapconf.whatif.passes.marks import Operators
+from swapconf.whatif.passes.marks import BEHIND, REPLACED, Operators, set_recompute
 from swapconf.whatif.passes.recompute_cell import AGAIN
 
-_REPLACED, _BEHIND = "redistribution_op_", "forward_op_"
-_BETWEEN = re.compile(r"redistribution_op_\d+[A-Z]")  # with the name of a step of a change of layout
+_BETWEEN = re.compile(rf"{REPLACED}\d+[A-Z]")  # with the name of a step of a change of layout
 _PASSED_ON = frozenset({ITEM, DEPEND})
 _NO_VALUE = frozenset({*_PASSED_ON, TUPLE, LOAD, STATE})  # of their own
 
 
-def mark_recompute(module: EarlyGraph, strategy: Strategy) -> None:
+def mark_step(module: EarlyGraph, strategy: Strategy) -> None:
     """Edits scopes, attributes and marks of the module."""
     operators = Operators.of(module, strategy)
     inside: dict[str, dict[CNode, str]] = {}
@@ -67,7 +66,7 @@ class _Layer:
             elif isinstance(edit, RecomputePrimitive):
                 for node in self._nodes_of(edit.path):
                     if not _casts_parameter(node):
-                        _set(node, edit.on)
+                        set_recompute(node, on=edit.on)
             elif isinstance(edit, RecomputeComm):
                 self.communicated[edit.path] = edit.on
         self._mark_communication({node: on for path, on in self.communicated.items() for node in self._nodes_of(path)})
@@ -77,24 +76,24 @@ class _Layer:
         between two (`InsertRedistribution`), where the one that reads it counts first."""
         replaced = {node: on for node, on in asked.items() if "/" in node.scope}
         for node, on in replaced.items():
-            if node.operator.startswith(_REPLACED):
-                _set(node, on)
+            if node.operator.startswith(REPLACED):
+                set_recompute(node, on=on)
             for user, _ in self.operators.readers.get(node, ()) if not on else ():
-                if user.operator.startswith(_BEHIND):
-                    _set(user, on)
+                if user.operator.startswith(BEHIND):
+                    set_recompute(user, on=on)
         between = {
             step: on for node, on in replaced.items() for step in self._steps(node, lambda step: self._users(step))
         }
         between |= {step: on for node, on in replaced.items() for step in self._steps(node, reads)}
         for step, on in between.items():
-            _set(step, on)
+            set_recompute(step, on=on)
 
     def _steps(self, node: CNode, near: Callable[[CNode], Iterable[CNode]]) -> Iterator[CNode]:
         """Of the changes of layout on one side of an operator."""
         seen, stack = set[CNode](), [node]
         while stack:
             for step in near(stack.pop()):
-                is_step = step.operator.startswith(_REPLACED) and not self._is_operator(step)
+                is_step = step.operator.startswith(REPLACED) and not self._is_operator(step)
                 if step not in seen and (is_step or step.primitive in (TUPLE, ITEM)):
                     seen.add(step)
                     stack.append(step)
@@ -124,7 +123,7 @@ class _Layer:
 
     def _is_handed_out(self, node: CNode, inside: set[CNode]) -> bool:
         is_of_morph = "/" not in node.scope
-        if is_of_morph or node.primitive in _NO_VALUE or node.operator.startswith((_REPLACED, _BEHIND)):
+        if is_of_morph or node.primitive in _NO_VALUE or node.operator.startswith((REPLACED, BEHIND)):
             return False
         return any(user not in inside for user in self._readers(node))
 
@@ -133,20 +132,14 @@ class _Layer:
         for user, place in self.operators.readers.get(node, ()):
             if is_gradient(user) or user.primitive == STATE or (user.primitive == DEPEND and place == 1):
                 continue
-            is_put_in = user.operator.startswith(_BEHIND) or _BETWEEN.match(user.operator)
+            is_put_in = user.operator.startswith(BEHIND) or _BETWEEN.match(user.operator)
             if is_put_in or user.primitive in (*_PASSED_ON, TUPLE):
                 yield from self._readers(user)
             else:
                 yield user
 
 
-def _set(node: CNode, on: bool) -> None:
-    node.attributes = {**node.attributes, RECOMPUTE: YES if on else NO}
-
-
 def _casts_parameter(node: CNode) -> bool:
     """`SetCastForParamNotRecompute`: parallelism has such a cast not run again, whatever is asked for."""
-    value = node.inputs[0] if node.primitive == CAST and node.attributes.get(RECOMPUTE) == NO else None
-    while isinstance(value, CNode) and value.primitive in (LOAD, DEPEND, MIRROR, *VIRTUAL):
-        value = value.inputs[0]
-    return isinstance(value, Parameter)
+    is_kept = node.primitive == CAST and node.attributes.get(RECOMPUTE) == NO
+    return is_kept and isinstance(seen_through(node.inputs[0], (LOAD, DEPEND, MIRROR, *VIRTUAL)), Parameter)

@@ -12,7 +12,7 @@ from swapconf.trace.launch_graph import DEPEND, ITEM, RETURN, TUPLE
 from swapconf.whatif.lift.func_graphs import CALL, Callee, CNode, Constant, EarlyFuncGraph, EarlyGraph, Parameter, Value
 from swapconf.whatif.passes.cse import read_merged
 
-ZERO = Constant("I64(0)")
+ZERO = Constant.of(0)
 _SUM, _ZEROS = "AddN", "ZerosLike"
 
 
