@@ -149,7 +149,7 @@ def _search(budget: int, worlds: Sequence[Judged], own: Layout, found: Sequence[
     answers = []
     for world in worlds:
         refused = world.checked(found)
-        limit = Limit(usable_bytes=budget, matrix_tflops=hardware.load(CARD).value("matrix_tflops"), runs=200)
+        limit = Limit(usable_bytes=budget, hardware=hardware.load(CARD), runs=200)
         trainable = [one for one in found if one in world.candidates]
         answers.append(Search(world=world, layouts=trainable, own=own, limit=limit, refused=refused).run())
     return budget, answers

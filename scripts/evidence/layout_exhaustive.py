@@ -41,7 +41,7 @@ from swapconf.plan.modes import KEEP, RECOMPUTED, uniform
 from swapconf.plan.planned import needed_bytes
 from swapconf.study.study import Study, study_for_check
 from swapconf.timing import hardware
-from swapconf.timing.cost import Machine
+from swapconf.timing.cost import Hardware, Machine
 from swapconf.words.units import show_bytes
 
 PAGE = ROOT / "docs/evidence/layouts.md"
@@ -180,9 +180,9 @@ def _of_model(model: str, given: argparse.Namespace) -> Iterator[Row]:
                 print(f"  {layout.name}: {tried[0].floor_us:.1f} us without, {final.cost_us:.1f} planned", flush=True)
         everything = dict(world.finals)
         world.asked = set()
-        limit = Limit(usable_bytes=budget, matrix_tflops=card.value("matrix_tflops"))
+        limit = Limit(usable_bytes=budget, hardware=card)
         answer = Search(world=world, layouts=trainable, own=own, limit=limit).run()
-        bounds, too_high = _bounds(world, judged, card.value("matrix_tflops"))
+        bounds, too_high = _bounds(world, judged, card)
         yield Row(
             model=model,
             layouts=len(trainable),
@@ -223,7 +223,7 @@ def _budgets(world: Judged, own: Layout) -> list[int]:
     return [int(low + (high - low) * share) for share in SHARES]
 
 
-def _bounds(world: Remembered, judged: Judged, matrix_tflops: float) -> tuple[int, int]:
+def _bounds(world: Remembered, judged: Judged, card: Hardware) -> tuple[int, int]:
     """How many bounds of one layout by another there are, and how many are above what is true."""
     count = wrong = 0
     for item in world.tried.values():
@@ -231,7 +231,7 @@ def _bounds(world: Remembered, judged: Judged, matrix_tflops: float) -> tuple[in
         least_held = min(max(judge.used_bytes(uniform(mode, judge.network))) for mode in (KEEP, RECOMPUTED))
         for other in world.tried.values():
             count += 2
-            wrong += least_us(item.layout, [other.facts], matrix_tflops) > item.floor_us
+            wrong += least_us(item.layout, [other.facts], card) > item.floor_us
             wrong += least_bytes(item.layout, [other.facts]) > least_held
     return count, wrong
 

@@ -117,9 +117,7 @@ def laid_out(
         world=world,
         layouts=trainable,
         own=here if here in world.candidates else None,
-        limit=Limit(
-            usable_bytes=budget.card_bytes, matrix_tflops=on.hardware.value("matrix_tflops"), runs=wanted.most_runs
-        ),
+        limit=Limit(usable_bytes=budget.card_bytes, hardware=on.hardware, runs=wanted.most_runs),
         refused=refused,
         told=lambda found: say(so_far(found), err=True),
     )

@@ -41,6 +41,8 @@ _LAYOUT = (  # read by decide/layout.py
     "parallel.full_batch",
     "parallel.dataset_strategy",
     "parallel_config.use_seq_parallel",
+    "calculate_per_token_loss",  # beside parts of a sequence
+    "recompute_config.recompute",
     *conditional.DATA,
     *conditional.EXPERTS,
 )

@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 from swapconf.config.config import Config
 from swapconf.decide.rules.case import Case
-from swapconf.upstream.conditional import DATA, EXPERTS
+from swapconf.models.network import Network
+from swapconf.upstream.conditional import DATA, EXPERTS, SEQUENCE_PARTS
 from swapconf.upstream.versions import reached
 from swapconf.words.findings import Origin
 
@@ -75,6 +76,14 @@ def layout_of_mcore(case: Case) -> Layout | None:
     if case.config.model.legacy or not is_known or not reached(case.versions.mindformers, READ_SINCE):
         return None
     return layout_of(case.config)
+
+
+def cuts_sequences(config: Config, network: Network | None) -> bool:
+    """Whether the layers of a legacy Llama are built for parts of a sequence: as soon as there is to be more than one,
+    though the trainer makes them with stages alone (mindformers 1.9.0, models/llama/llama.py:117)."""
+    parts = config.given.get(SEQUENCE_PARTS)
+    is_llama = config.model.legacy and network is not None and network.family == "llama"
+    return is_llama and isinstance(parts, int) and parts > 1 and not config.mode_without_gradient
 
 
 def heads_fit(config: Config, layout: Layout) -> bool:

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 
-from swapconf.layout.facts import Facts
+from swapconf.layout.facts import Exchange, Facts
 from swapconf.layout.layout import Layout
-from swapconf.timing.cost import TERA
+from swapconf.timing.collectives import collective_us
+from swapconf.timing.cost import Hardware
 
 
 def kind(layout: Layout) -> Hashable:
@@ -31,10 +32,10 @@ def least_bytes(layout: Layout, known: Iterable[Facts]) -> int:
     return max((_layer_bytes(layout, facts) for facts in known), default=0) * max(layout.layers_of_stage)
 
 
-def least_us(layout: Layout, known: Iterable[Facts], matrix_tflops: float) -> float:
+def least_us(layout: Layout, known: Iterable[Facts], hardware: Hardware) -> float:
     """What a step takes: each stage works through all its micro-batches, and those before it once before that and once
     after."""
-    layer_us = max((_layer_us(layout, facts, matrix_tflops) for facts in known), default=0.0)
+    layer_us = max((_layer_us(layout, facts, hardware) for facts in known), default=0.0)
     micro_us = [layers * layer_us for layers in layout.layers_of_stage]
     return max(
         layout.micro_batches * own + (sum(micro_us[:stage]) if layout.interleaves == 1 else 0.0)
@@ -50,14 +51,32 @@ def _layer_bytes(layout: Layout, facts: Facts) -> int:
     return int(shared + gradients)
 
 
-def _layer_us(layout: Layout, facts: Facts, matrix_tflops: float) -> float:
+def _layer_us(layout: Layout, facts: Facts, hardware: Hardware) -> float:
     """Of one micro-batch."""
     before = facts.layout
     if kind(before) == kind(layout):
         return facts.micro_us
     cut = _share([before.tensors, before.contexts, before.experts], [layout.tensors, layout.contexts, layout.experts])
-    operations = facts.matrix_ops * cut * layout.batch / before.batch
-    return 1e6 * operations / (matrix_tflops * TERA)
+    products_us = facts.products_us * cut * layout.batch / before.batch
+    if not _exchanges_alike(before, layout):
+        return products_us
+    return products_us + sum(
+        times * _exchange_us(exchange, layout, layout.batch / before.batch, hardware)
+        for exchange, times in facts.exchanges.items()
+        if exchange.cards == before.tensors
+    )
+
+
+def _exchanges_alike(before: Layout, after: Layout) -> bool:
+    """Whether what is exchanged between cards that cut tensors is the same, but for the batch and the number of cards:
+    whole activations, however many cards cut a tensor."""
+    same = [(one.tensors > 1, one.is_sequence, one.contexts, one.experts) for one in (before, after)]
+    return same[0] == same[1] == (True, after.is_sequence, 1, 1)
+
+
+def _exchange_us(exchange: Exchange, layout: Layout, times: float, hardware: Hardware) -> float:
+    """Cards that cut a tensor are neighbours."""
+    return collective_us(exchange.primitive, exchange.whole_bytes * times, range(layout.tensors), hardware)
 
 
 def _weight_parts(layout: Layout) -> Sequence[int]:

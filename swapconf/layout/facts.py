@@ -5,8 +5,10 @@ The least of all layers that were run, so that what is concluded for other layou
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -14,12 +16,25 @@ import numpy as np
 from swapconf.layout.layout import Layout
 from swapconf.memory.trace_lifetimes import layer_of, lifetimes
 from swapconf.plan.judge import Judge
-from swapconf.timing.costing import matrix_operations
+from swapconf.timing.cost import Machine
+from swapconf.timing.costing import Signature, products_us
 from swapconf.timing.schedule import micro_end
-from swapconf.timing.timing import COMPUTE
+from swapconf.timing.timing import COLLECTIVE, COMPUTE
 from swapconf.trace.lifetimes import CATEGORIES, Category
-from swapconf.trace.trace import Trace
+from swapconf.trace.trace import POINT_TO_POINT, Trace
+from swapconf.trace.work import size_bytes
+from swapconf.upstream.scopes import GRADIENTS
 from swapconf.whatif.evaluation import RankStep
+
+
+@dataclass(frozen=True, order=True, kw_only=True, slots=True)
+class Exchange:
+    """A collective of the forward pass that computing waits for from its start to its end, whatever else is done: it
+    needs what was computed last, and what is computed next needs it. ``whole_bytes``: see `collective_us`."""
+
+    primitive: str
+    whole_bytes: int
+    cards: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -29,27 +44,40 @@ class Facts:
     Attributes:
         shared_bytes: Weights and the state of the optimizer, which the parallel optimizer cuts, too.
         gradient_bytes: Gradients that are kept to be added up; 0 with one micro-batch.
-        micro_us: What a micro-batch computes forward and backward.
-        matrix_ops: The operations of its products of matrices.
+        micro_us: What a micro-batch computes forward and backward, and how long it waits for ``exchanges``.
+        products_us: Of that, what its products of matrices take by their operations alone.
+        exchanges: How often a micro-batch makes each. Nothing where a profile tells what collectives take.
     """
 
     layout: Layout
     shared_bytes: int
     gradient_bytes: int
     micro_us: float
-    matrix_ops: float
+    products_us: float
+    exchanges: Mapping[Exchange, int] = field(default_factory=dict)
 
 
 def facts_of(layout: Layout, judge: Judge) -> Facts:
     held = [item for trace in judge.evaluator.traces for item in _held(trace)]
-    took = [item for step in judge.evaluator.steps for item in _took(step, step.micro_batches or layout.micro_batches)]
+    machine = judge.evaluator.machine
+    took = [
+        item
+        for step in judge.evaluator.steps
+        for item in _took(step, machine, step.micro_batches or layout.micro_batches)
+    ]
     return Facts(
         layout=layout,
         shared_bytes=min((item.shared for item in held), default=0),
         gradient_bytes=min((item.gradients for item in held), default=0),
         micro_us=min((item.us for item in took), default=0.0),
-        matrix_ops=min((item.operations for item in took), default=0.0),
+        products_us=min((item.products_us for item in took), default=0.0),
+        exchanges=_in_all(item.exchanges for item in took) if machine.measured is None else {},
     )
+
+
+def _in_all(each: Iterable[Counter[Exchange]]) -> Counter[Exchange]:
+    counted = list(each)
+    return reduce(lambda one, other: one & other, counted) if counted else Counter()
 
 
 class _Held(NamedTuple):
@@ -59,7 +87,8 @@ class _Held(NamedTuple):
 
 class _Took(NamedTuple):
     us: float
-    operations: float
+    products_us: float
+    exchanges: Counter[Exchange]
 
 
 def _held(trace: Trace) -> list[_Held]:
@@ -76,20 +105,56 @@ def _held(trace: Trace) -> list[_Held]:
     return found
 
 
-def _took(step: RankStep, micro_batches: int) -> list[_Took]:
+def _took(step: RankStep, machine: Machine, micro_batches: int) -> list[_Took]:
     """By layer of the trace, of one micro-batch."""
     program = step.program
-    last = micro_end(program)
     layer = _layers(program.names)
-    computes = (program.kind == COMPUTE) & (np.arange(len(program)) <= last)
-    operations = matrix_operations(step.load)
+    is_micro = np.arange(len(program)) <= micro_end(program)
+    computes = (program.kind == COMPUTE) & is_micro
+    products = products_us(step.load, machine)
+    waits = _waits(step)
     found = []
     for number in sorted(set(layer[layer >= 0].tolist())):
-        mine = computes & (layer == number)
+        mine, waited = computes & (layer == number), [kernel for kernel in waits if layer[kernel] == number]
+        us = step.duration_us[mine].sum() + step.duration_us[waited].sum()
+        made = Counter(_exchange(step.load.signatures[step.load.index[kernel]]) for kernel in waited)
         found.append(
-            _Took(float(step.duration_us[mine].sum()) / micro_batches, float(operations[mine].sum()) / micro_batches)
+            _Took(
+                float(us) / micro_batches,
+                float(products[mine].sum()) / micro_batches,
+                Counter({item: times // micro_batches for item, times in made.items()}),
+            )
         )
     return found
+
+
+def _waits(step: RankStep) -> list[int]:
+    """Collectives of the forward pass that the main stream waits for from start to end: they wait for what runs there
+    last before, and it for them before it does anything more."""
+    program = step.program
+    is_main = program.stream == program.main_stream
+    busy = np.flatnonzero(is_main & (step.duration_us > 0))
+    found = []
+    for kernel in np.flatnonzero((program.kind == COLLECTIVE) & ~is_main).tolist():
+        before = int(np.searchsorted(busy, kernel)) - 1
+        if before < 0 or before + 1 == len(busy) or _is_other(step, kernel):
+            continue
+        last, following = int(busy[before]), int(busy[before + 1])
+        waits_for_last = any(awaited >= last and is_main[awaited] for awaited in program.waits[kernel])
+        if waits_for_last and any(kernel in program.waits[item] for item in range(kernel + 1, following + 1)):
+            found.append(kernel)
+    return found
+
+
+def _is_other(step: RankStep, kernel: int) -> bool:
+    """Of the backward pass, where a strategy may put what runs again, or between stages."""
+    primitive = step.load.signatures[step.load.index[kernel]].primitive
+    return primitive in POINT_TO_POINT or step.program.names[kernel].startswith(GRADIENTS)
+
+
+def _exchange(signature: Signature) -> Exchange:
+    whole_bytes = max(size_bytes(signature.inputs), size_bytes(signature.outputs))
+    return Exchange(primitive=signature.primitive, whole_bytes=whole_bytes, cards=len(signature.ranks))
 
 
 def _layers(names: Sequence[str]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

@@ -17,6 +17,7 @@ from swapconf.layout.bounds import kind, least_bytes, least_us
 from swapconf.layout.found import Fate, Final, Found, Lost, Tried, ordered
 from swapconf.layout.layout import Layout
 from swapconf.layout.runs import Refused
+from swapconf.timing.cost import Hardware
 
 AT_ONCE = 4  # layouts that are run before what they tell is looked at
 NEAR = 0.1  # of a step: what is so near is planned as well, as far as plans are left, since it may be called equal
@@ -39,10 +40,10 @@ class World(Protocol):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Limit:
-    """What bounds a search. ``usable_bytes``: of a card; ``matrix_tflops``: of its matrix unit."""
+    """What bounds a search. ``usable_bytes``: of a card; ``hardware``: what it is, with its links."""
 
     usable_bytes: int
-    matrix_tflops: float
+    hardware: Hardware
     runs: int = MOST_RUNS
     plans: int = MOST_PLANS
 
@@ -127,7 +128,7 @@ class Search:
     def _not_proven_worse(self, waiting: Iterable[Layout]) -> list[Layout]:
         facts, left = [item.facts for item in self._tried.values()], []
         for layout in waiting:
-            held, us = least_bytes(layout, facts), least_us(layout, facts, self.limit.matrix_tflops)
+            held, us = least_bytes(layout, facts), least_us(layout, facts, self.limit.hardware)
             if held > self.limit.usable_bytes:
                 self._lost[layout] = Lost(layout=layout, fate=Fate.TOO_LARGE, told=float(held))
             elif us >= self.best_us:
@@ -140,7 +141,7 @@ class Search:
         """First one of each kind of layers that is not known yet, then what could be fastest."""
         facts = [item.facts for item in self._tried.values()]
         known = {kind(item.layout) for item in self._tried.values()}
-        ordered = sorted(waiting, key=lambda one: (least_us(one, facts, self.limit.matrix_tflops), one.stages, one))
+        ordered = sorted(waiting, key=lambda one: (least_us(one, facts, self.limit.hardware), one.stages, one))
         later = []
         for layout in ordered:
             if kind(layout) in known:

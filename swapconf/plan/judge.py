@@ -102,7 +102,7 @@ class Judge:
         self._found: dict[Plan, Evaluation] = known._found if known is not None else {}
         self._settled: dict[Plan, tuple[int, ...]] = known._settled if known is not None else {}  # what is learned
         self.refused: frozenset[Refused] = (
-            known.refused if known is not None else refused.known(network.templates, evaluator.versions)
+            known.refused if known is not None else refused.known(base, network, evaluator.versions)
         )
         keep = uniform(KEEP, network)
         self._ratio = [pool / used for pool, used in zip(self.pool_bytes(keep), self.used_bytes(keep), strict=True)]

@@ -5,19 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
+from swapconf.config.config import Config
+from swapconf.decide.layout import cuts_sequences
 from swapconf.decide.uncompiled import uncompiled
-from swapconf.models.network import LayerTemplate
+from swapconf.models.network import Network
 from swapconf.plan.modes import KEEP, Atom, Plan, entries
 from swapconf.upstream.facts import Versions
 
 Refused: TypeAlias = frozenset[Atom]  # entries that together are not compiled
 
 
-def known(templates: Iterable[LayerTemplate], versions: Versions) -> frozenset[Refused]:
-    """What is refused whatever else a plan has."""
-    return frozenset(
-        frozenset({Atom("recompute", path)}) for template in templates for path in uncompiled(template, versions)
-    )
+def known(config: Config, network: Network, versions: Versions) -> frozenset[Refused]:
+    """What is refused whatever else a plan has: also by mindformers, whole layers where sequences come in parts."""
+    paths = [path for template in network.templates for path in uncompiled(template, versions)]
+    whole = [""] if cuts_sequences(config, network) else []
+    return frozenset(frozenset({Atom("recompute", path)}) for path in (*paths, *whole))
 
 
 def has(plan: Plan, refused: Iterable[Refused]) -> bool:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from swapconf.timing.collectives import collective_us
-from swapconf.timing.cost import GIGA, ORIGINS, SPREAD, TERA, Costs, FigureOrigin, Hardware, Host
+from swapconf.timing.cost import GIGA, ORIGINS, SPREAD, TERA, Costs, FigureOrigin, Hardware, Host, Machine, Terms
 from swapconf.timing.families import FAMILIES, family_of, kind_of, primitive_of, terms
 from swapconf.timing.measured import TimeTable
 from swapconf.timing.measurements import Measured
@@ -104,9 +104,16 @@ def operations(load: Workload) -> NDArray[np.float64]:
     return np.array([_products(done) or done.vector_ops for done in _works(load)])[load.index]
 
 
-def matrix_operations(load: Workload) -> NDArray[np.float64]:
-    """[n] operations of the matrix product of each kernel, 0 where it is none."""
-    return np.array([_products(done) for done in _works(load)])[load.index]
+def products_us(load: Workload, machine: Machine) -> NDArray[np.float64]:
+    """[n] what the matrix product of each kernel takes beside what it reads and writes, 0 where it is none: grows with
+    its operations alone. At the peak of the matrix unit on a machine that tells times of shapes or kinds of its own."""
+    hardware = machine.hardware
+    is_own = bool(machine.measured or hardware.seen or hardware.kinds)
+    found = []
+    for signature, done in zip(load.signatures, _works(load), strict=True):
+        family, made_of = _terms(signature, done, hardware)
+        found.append(made_of.matrix_us / (1.0 if is_own else hardware.fits[family].matrix) if _products(done) else 0.0)
+    return np.array(found, dtype=np.float64)[load.index]
 
 
 def _products(done: Work) -> float:
@@ -204,15 +211,22 @@ def _estimate(signature: Signature, hardware: Hardware, host: Host) -> Estimate:
     done = work(primitive, signature.inputs, signature.outputs, attention=attention)
     if primitive == COPY:
         return Estimate(1e6 * seconds(done, hardware, host), COPIES)
-    family = family_of(primitive, attention, (*signature.inputs, *signature.outputs))
+    family, made_of = _terms(signature, done, hardware)
     kind = kind_of(primitive, family, signature.inputs, signature.outputs)
-    made_of = terms(primitive, signature.inputs, signature.outputs, done, hardware)
     is_own = kind in hardware.kinds or hardware.fits[family].is_own
     return Estimate(
         hardware.time_us(kind, family, made_of),
         kind if kind in hardware.kinds else family,
         FigureOrigin.CALIBRATED if is_own else FigureOrigin.ESTIMATED,
     )
+
+
+def _terms(signature: Signature, done: Work, hardware: Hardware) -> tuple[str, Terms]:
+    """Its family, and what it is made of. ``done``: what it does, neither a copy nor a collective."""
+    primitive = primitive_of(signature.primitive)
+    attention = signature.attention or attention_of(primitive, signature.inputs)
+    family = family_of(primitive, attention, (*signature.inputs, *signature.outputs))
+    return family, terms(primitive, signature.inputs, signature.outputs, done, hardware)
 
 
 def _spread(hardware: Hardware) -> tuple[tuple[float, float], ...]:

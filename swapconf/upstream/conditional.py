@@ -82,6 +82,7 @@ STAGES = ("parallel_config.pipeline_stage", "parallel_config.pipeline_model_para
 TENSORS = ("parallel_config.model_parallel", "parallel_config.tensor_model_parallel_size")
 CONTEXTS = ("parallel_config.context_parallel", "parallel_config.context_parallel_size")
 DATA = ("parallel_config.data_parallel", "parallel_config.data_parallel_size")
+SEQUENCE_PARTS = "parallel_config.seq_split_num"
 EXPERTS = ("parallel_config.expert_parallel", "parallel_config.expert_model_parallel_size")
 _PARALLEL = Need(("use_parallel",), one_of=(True,), otherwise=True)
 _SEVERAL_STAGES = Need(STAGES, least=2)
@@ -134,7 +135,7 @@ TABLE = (
         legacy=True,
     ),
     Conditional(
-        path=("parallel_config.seq_split_num",),
+        path=(SEQUENCE_PARTS,),
         nothing=(1,),
         needs=(_SEVERAL_STAGES,),
         source="trainer/base_trainer.py:517",

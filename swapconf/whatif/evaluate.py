@@ -43,6 +43,7 @@ class Evaluator:
         ranks: (rank, stage) of each trace.
         findings: How well it is known that traces and config belong together.
         calls: How many predictions of a rank were made.
+        machine: The first of the machines.
 
     Raises SwapconfError for files that cannot be read, Mismatch where a trace is no baseline for the config, ValueError
     where the traces are not of one job or have no graph.
@@ -51,7 +52,7 @@ class Evaluator:
     def __init__(
         self, folders: Sequence[Path], study: Study, machines: Sequence[Machine], policy: str = "mindspore"
     ) -> None:
-        self._study, self._policy = study, policy
+        self._study, self._policy, self.machine = study, policy, machines[0]
         self._ranks = [AskedRank(folder, index, study, machines, policy) for index, folder in enumerate(folders)]
         self.ranks = tuple((rank.rank, rank.stage) for rank in self._ranks)
         self.findings: tuple[Finding, ...] = tuple(

@@ -13,16 +13,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from swapconf.layout.bounds import least_bytes, least_us
-from swapconf.layout.facts import Facts
+from swapconf.layout.facts import Exchange, Facts
 from swapconf.layout.found import Fate, Final, Found, Tried
 from swapconf.layout.layout import Deal, Layout
 from swapconf.layout.legal import Wishes, layouts
 from swapconf.layout.runs import Refused
 from swapconf.layout.search import LAST, Limit, Search
+from swapconf.timing import hardware
+from swapconf.timing.collectives import collective_us
 from swapconf.timing.parts import StepParts, difference_us
 
 OWN = Layout(data=2, tensors=2, stages=2, batch=1, micro_batches=8, deal=((2, 2),))
-TFLOPS, LAYER_BYTES, OPERATIONS = 300.0, 960_000, 4e9
+CARD = hardware.load("ascend_910b2")
+TFLOPS, LAYER_BYTES, OPERATIONS, ACTIVATION_BYTES = 300.0, 960_000, 4e9, 1 << 16
 
 
 class Made:
@@ -42,17 +45,25 @@ class Made:
     def facts(self, layout: Layout) -> Facts:
         kind = Layout(data=1, tensors=layout.tensors, stages=1, batch=layout.batch, is_sequence=layout.is_sequence)
         cut = layout.tensors * (layout.data if layout.shards_optimizer else 1)
-        ops = OPERATIONS * layout.batch / layout.tensors
+        products_us = 1e6 * OPERATIONS * layout.batch / layout.tensors / (TFLOPS * 1e12)
+        exchange = Exchange(
+            primitive="AllGather" if layout.is_sequence else "AllReduce",
+            whole_bytes=ACTIVATION_BYTES * layout.batch,
+            cards=layout.tensors,
+        )
+        waits_us = 2 * collective_us(exchange.primitive, exchange.whole_bytes, range(layout.tensors), CARD)
         return Facts(
             layout=layout,
             shared_bytes=LAYER_BYTES // cut,
             gradient_bytes=LAYER_BYTES // 4 // layout.tensors if layout.micro_batches > 1 else 0,
-            micro_us=1e6 * ops / (TFLOPS * 1e12) * (1 + self.chance(kind, f"po{layout.shards_optimizer}")),
-            matrix_ops=ops,
+            micro_us=products_us * (1 + self.chance(kind, f"po{layout.shards_optimizer}"))
+            + (waits_us if layout.tensors > 1 else 0.0),
+            products_us=products_us,
+            exchanges={exchange: 2} if layout.tensors > 1 else {},
         )
 
     def floor_us(self, layout: Layout) -> float:
-        return least_us(layout, [self.facts(layout)], TFLOPS) * (1 + 0.3 * self.chance(layout, "floor"))
+        return least_us(layout, [self.facts(layout)], CARD) * (1 + 0.3 * self.chance(layout, "floor"))
 
     def held(self, layout: Layout) -> int:
         """Without a strategy; the least that one leaves is half of what is more than weights."""
@@ -114,7 +125,7 @@ class Made:
 
 
 def found(world: Made, most_runs: int = 10_000, most_plans: int = 10_000) -> Found:
-    limit = Limit(usable_bytes=world.budget_bytes, matrix_tflops=TFLOPS, runs=most_runs, plans=most_plans)
+    limit = Limit(usable_bytes=world.budget_bytes, hardware=CARD, runs=most_runs, plans=most_plans)
     return Search(world=world, layouts=layouts(OWN, 8, Wishes()), own=OWN, limit=limit).run()
 
 
@@ -192,7 +203,7 @@ def test_no_bound_is_above_what_a_layout_holds_and_takes(seed: int) -> None:
         for layout in everything:
             facts = [world.facts(known)]
             assert least_bytes(layout, facts) <= world.held(layout) + 4 * max(layout.layers_of_stage)
-            assert least_us(layout, facts, TFLOPS) <= world.floor_us(layout) * (1 + 1e-9)
+            assert least_us(layout, facts, CARD) <= world.floor_us(layout) * (1 + 1e-9)
 
 
 class Ideal(Made):
@@ -207,7 +218,7 @@ class Ideal(Made):
 def test_more_cards_are_never_slower_at_the_same_batch(budget: int) -> None:
     best = []
     for cards in (4, 8, 16, 32):
-        limit = Limit(usable_bytes=budget, matrix_tflops=TFLOPS, runs=10_000, plans=10_000)
+        limit = Limit(usable_bytes=budget, hardware=CARD, runs=10_000, plans=10_000)
         own = OWN if cards == OWN.cards else None
         answer = Search(world=Ideal(0, budget), layouts=layouts(OWN, cards, Wishes()), own=own, limit=limit).run()
         best.append(answer.finals[0].cost_us if answer.finals else inf)
@@ -256,7 +267,7 @@ def test_layers_are_shifted_as_long_as_that_is_faster_and_never_to_something_slo
     seed: int, head: float, runs: int
 ) -> None:
     world = Shifting(seed, 1 << 40, head)
-    limit = Limit(usable_bytes=1 << 40, matrix_tflops=1e12, runs=runs)
+    limit = Limit(usable_bytes=1 << 40, hardware=CARD, runs=runs)
     answer = Search(world=world, layouts=[STAGED], own=STAGED, limit=limit).run()
     best = answer.finals[0]
     assert best.cost_us <= world.planned_us(STAGED)

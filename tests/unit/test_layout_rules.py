@@ -22,6 +22,7 @@ CUT = {"full_batch": False, "dataset_strategy": [[2, 1], [2, 1]]}
 ZERO_BUBBLE = {"pipeline_config": {"pipeline_interleave": True, "pipeline_scheduler": "zero_bubble_v"}}
 TWO_STAGES = {"pipeline_stage": 2, "micro_batch_num": 8}
 TIED = {"tie_word_embeddings": True}
+PARTS = {"seq_split_num": 2}
 
 
 def told(
@@ -73,6 +74,16 @@ WRONG = [
     (tensors(2), {**DENSE, "vocab_size": 4097}, {}, "vocabulary-split", "error", MODEL + "vocab_size"),
     (tensors(2), {**LLAMA, "vocab_size": 4097}, {}, "vocabulary-split", "note", MODEL + "vocab_size"),
     (TWO_STAGES, {**LLAMA, **TIED}, {}, "tied-embeddings", "error", MODEL + "tie_word_embeddings"),
+    (PARTS, LLAMA, {}, "sequence-parts", "error", RANKS + "seq_split_num"),
+    ({**TWO_STAGES, **PARTS}, {**LLAMA, "seq_length": 1023}, {}, "sequence-parts", "error", MODEL + "seq_length"),
+    (
+        {**TWO_STAGES, **PARTS},
+        {**LLAMA, "use_eod_attn_mask_compression": True},
+        {},
+        "sequence-parts",
+        "error",
+        MODEL + "use_eod_attn_mask_compression",
+    ),
     (tensors(1, use_seq_parallel=True), DENSE, {}, "sequence-parallel", "error", RANKS + "use_seq_parallel"),
     (
         tensors(2, use_seq_parallel=True),
@@ -191,13 +202,21 @@ def test_one_wrong_number_is_told_once_at_its_key(
         (TWO_STAGES, {**DENSE, **TIED}, {}),
         (TWO_STAGES, {**LLAMA, **TIED, "disable_lazy_inline": True}, {}),
         ({}, {**LLAMA, **TIED}, {}),
+        ({**TWO_STAGES, **PARTS}, {**LLAMA, "seq_length": 1024}, {}),
     ],
 )
 def test_nothing_is_told_of_what_mindformers_trains(
     ranks: dict[str, Any], model: dict[str, Any], parallel: dict[str, Any]
 ) -> None:
-    ours = ("-parallel", "-split", "-strategy", "-batches", "-bubble")
+    ours = ("-parallel", "-split", "-strategy", "-batches", "-bubble", "-parts")
     assert [one.rule for one in told(ranks, model, parallel) if one.rule.endswith(ours)] == []
+
+
+@pytest.mark.parametrize("layers", [True, [1, 0], [0, 0]])
+def test_whole_layers_and_parts_of_sequences_are_not_trained_together(layers: object) -> None:
+    found = told({**TWO_STAGES, **PARTS}, LLAMA, recompute_config={"recompute": layers}, calculate_per_token_loss=True)
+    keys = [one.origin.path for one in found if one.rule == "sequence-parts"]
+    assert sorted(keys) == ["calculate_per_token_loss", "recompute_config.recompute"]
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from swapconf.plan import refused
 from swapconf.plan.modes import Atom, Plan, entries, uniform
 from swapconf.plan.planned import needed_bytes, plan
 from swapconf.plan.runs import NoRun, StageRun
+from swapconf.study.study import Study
 from swapconf.upstream.facts import Versions
 from tests.helpers import ROOT, TRACES, study_of, study_of_values
 from tests.unit.planning import made_up_judge
@@ -22,21 +23,33 @@ from tests.unit.planning import made_up_judge
 WEIGHTS, NORM, ATTENTION = (Atom("recompute", path) for path in ("feed_forward.w2", "norm", "attention"))
 
 
+def known(study: Study) -> frozenset[refused.Refused]:
+    assert study.network is not None
+    return refused.known(study.config, study.network, Versions())
+
+
 def test_the_norms_of_queries_and_keys_are_refused_by_themselves() -> None:
     values = {"use_legacy": False, "model": {"model_config": {"model_type": "qwen3", "num_hidden_layers": 2}}}
-    network = study_of_values(values).network
-    assert network is not None
-    known = refused.known(network.templates, Versions())
-    assert known == {
+    assert known(study_of_values(values)) == {
         frozenset({Atom("recompute", f"self_attention.{name}")}) for name in ("q_layernorm", "k_layernorm")
     }
 
 
 def test_the_norms_of_latent_attention_are_not() -> None:
-    network = study_of(ROOT / "configs" / "small" / "deepseek_v3_default_swap.yaml").network
-    assert network is not None
-    assert any("self_attention.q_layernorm" in template.by_path for template in network.templates)
-    assert not refused.known(network.templates, Versions())
+    study = study_of(ROOT / "configs" / "small" / "deepseek_v3_default_swap.yaml")
+    assert study.network is not None
+    assert any("self_attention.q_layernorm" in template.by_path for template in study.network.templates)
+    assert not known(study)
+
+
+@pytest.mark.parametrize(("parts", "whole"), [(1, set()), (2, {frozenset({Atom("recompute", "")})})])
+def test_whole_layers_are_refused_where_sequences_come_in_parts(parts: int, whole: set[object]) -> None:
+    values = {
+        "use_parallel": True,
+        "parallel_config": {"pipeline_stage": 2, "seq_split_num": parts},
+        "model": {"model_config": {"type": "LlamaConfig", "num_layers": 2}, "arch": {"type": "LlamaForCausalLM"}},
+    }
+    assert known(study_of_values(values)) == whole
 
 
 def test_a_refused_plan_does_not_fit_and_what_is_planned_has_none_of_it() -> None:

@@ -45,7 +45,6 @@ ACCUMULATED = "runner_config: {gradient_accumulation_steps: 2}"
         (parallel(TENSORS, f"{SPLIT}\n{SWAP}"), "", "lazily inlined"),
         (parallel(TENSORS, f"{SPLIT}\n{ACCUMULATED}"), "", "lazily inlined"),
         (parallel("model_parallel: 2, pipeline_stage: 2", SPLIT), "", "lazily inlined"),
-        (parallel("seq_split_num: 2"), "", "`parallel_config.pipeline_stage` 2 or more"),
         (parallel("context_parallel_algo: ulysses_cp"), "", "`parallel_config.context_parallel` 2 or more"),
         (parallel("context_parallel: 2, ulysses_degree_in_cp: 2"), "", "that is colossalai_cp"),
         (parallel("optimizer_shard: True"), "", "nothing reads it"),

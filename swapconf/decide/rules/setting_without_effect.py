@@ -17,10 +17,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from swapconf.decide.layout import ALGORITHM, ULYSSES_DEGREE, refused_algorithm
+from swapconf.decide.layout import ALGORITHM, ULYSSES_DEGREE, cuts_sequences, refused_algorithm
 from swapconf.decide.lazy_inline import lazily_inlined
 from swapconf.decide.rules.case import Case, finding
-from swapconf.upstream.conditional import LINES_OF, TABLE, Conditional, Need
+from swapconf.upstream.conditional import LINES_OF, SEQUENCE_PARTS, TABLE, Conditional, Need
 from swapconf.upstream.versions import reached
 from swapconf.words.findings import Finding, Severity
 from swapconf.words.phrases import joined, phrase
@@ -56,6 +56,8 @@ def _voids(case: Case) -> Iterator[_Void]:
     stops = refused_algorithm(case.config, case.versions.mindformers)  # not without effect
     for entry in TABLE:
         if stops and entry.path[0] in (ALGORITHM, ULYSSES_DEGREE):
+            continue
+        if entry.path[0] == SEQUENCE_PARTS and cuts_sequences(case.config, case.network):
             continue
         path = next((path for path in entry.path if given.get(path) is not None), None)
         if path is None or not _asks(given[path], entry) or any(given.get(other) is not None for other in entry.unless):
