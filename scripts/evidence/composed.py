@@ -1,12 +1,14 @@
 """Composed traces against dry runs, on random stages: the table of docs/evidence/composed.md.
 
-    python scripts/evidence/composed.py FOLDER [--seed 52] [--cases 60] [--list] [--only NAME] [--out PAGE]
+    python scripts/evidence/composed.py FOLDER [--seed 52] [--cases 60] [--published] [--list]
+        [--only NAME] [--out PAGE]
 
 Each case is a stage of a random layout: its role, layers, micro-batches, stages and data parallelism. ``--list`` says
 which runs they take, beside two of each role with few layers; ``--only`` makes one of them, so that several can be made
 at once. Without either, all runs in FOLDER are composed from each other, in every way in which that is possible; of
 every ``--ask``-th composed trace and of the stage's own run `whatif` is then asked one strategy, in turns. What is
-compared stays in FOLDER, so that a second start goes on.
+compared stays in FOLDER, so that a second start goes on. ``--published``: of models of published shapes,
+which have a page of their own.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import evidence_page
-from composed_shapes import Shape, order, runs, shapes
+from composed_shapes import BASES, PUBLISHED, Shape, order, runs, shapes
 from evidence_page import opening, paragraph, table
 
 from swapconf.config.nodes import from_plain
@@ -220,7 +222,11 @@ def _grouped(refused: Mapping[str, int]) -> Counter[str]:
     return found
 
 
-def page(all_: Sequence[Row], seed: int, history: Sequence[str]) -> str:
+_TINY = "Tiny Qwen3 and Llama (hidden 512, sequence 1,024, vocabulary 4,096)"
+_PUBLISHED = "Stages of a few layers of the shapes of Qwen3-32B 4k and Llama-3.1-8B 8k as mindformers publishes them"
+
+
+def page(all_: Sequence[Row], seed: int, models: str, history: Sequence[str]) -> str:
     found, refused = [one for one in all_ if not one.refused], Counter(one.refused for one in all_ if one.refused)
     used, fragments = ([getattr(one, name) for one in found] for name in ("used", "fragments"))
     asked = [one.asked for one in found if one.strategy] or [nan]
@@ -235,9 +241,9 @@ def page(all_: Sequence[Row], seed: int, history: Sequence[str]) -> str:
     lines = [*opening("Composed traces", result, SUMMARY, [*summary(found)], comment)]
     lines += ["## How", ""]
     lines += paragraph(
-        "Tiny Qwen3 and Llama (hidden 512, sequence 1,024, vocabulary 4,096), MindSpore 2.9.0 and mindformers 1.9.0, "
-        f"level 1, no swap, no recompute; random stages (seed {seed}), and for them runs of their roles with 10 "
-        "micro-batches. Each run is composed from every other run of its role, or two, that allows it."
+        f"{models}, MindSpore 2.9.0 and mindformers 1.9.0, level 1, no swap, no recompute; random stages (seed "
+        f"{seed}), and for them runs of their roles with 10 micro-batches. Each run is composed from every other run of "
+        "its role, or two, that allows it."
     )
     lines += (
         [*table(("not composed, as", "pairs"), [[words, str(count)] for words, count in _grouped(refused).items()])]
@@ -262,12 +268,14 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--seed", type=int, default=52)
     parser.add_argument("--cases", type=int, default=60)
+    parser.add_argument("--published", action="store_true")
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--only", default="")
     parser.add_argument("--ask", type=int, default=1, metavar="N", help="ask a strategy of every N-th")
     parser.add_argument("--out", type=Path, help="the page to write")
     options = parser.parse_args()
-    cases, folder = shapes(options.seed, options.cases), options.folder.resolve()
+    cases = shapes(options.seed, options.cases, PUBLISHED if options.published else BASES)
+    folder = options.folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
     if options.list:
         print("\n".join(one.name for one in runs(cases)))
@@ -281,7 +289,8 @@ def main() -> None:
     for row in rows(good_runs(folder), folder / "compared.jsonl", options.ask):
         found.append(row)
         print(row.refused or " | ".join(case(row)), flush=True)
-    written = page(found, options.seed, evidence_page.kept(options.out) if options.out else [])
+    models = _PUBLISHED if options.published else _TINY
+    written = page(found, options.seed, models, evidence_page.kept(options.out) if options.out else [])
     if options.out:
         options.out.write_text(written, encoding="utf-8")
     print("\n".join(" | ".join(cells) for cells in summary([one for one in found if not one.refused])))

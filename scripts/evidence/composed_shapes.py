@@ -62,6 +62,45 @@ BASES = (
 )
 
 
+# as published by mindformers (configs/qwen3/pretrain_qwen3_32b_4k.yaml, research/llama3_1/llama3_1_8b), of few layers
+PUBLISHED = (
+    Base(
+        name="qwen3_32b",
+        config="configs/small/qwen3_default_swap.yaml",
+        model={
+            "hidden_size": 5120,
+            "intermediate_size": 25600,
+            "vocab_size": 151936,
+            "seq_length": 4096,
+            "max_position_embeddings": 4096,
+            "num_attention_heads": 64,
+            "num_key_value_heads": 8,
+            "head_dim": 128,
+        },
+        layers_key="num_hidden_layers",
+        inputs=4,
+        data=(1, 2),
+        model_parallel=4,
+    ),
+    Base(
+        name="llama3_1_8b",
+        config="configs/llama2_7b/example1_default_swap.yaml",
+        model={
+            "hidden_size": 4096,
+            "intermediate_size": 14336,
+            "vocab_size": 128256,
+            "seq_length": 8192,
+            "num_heads": 32,
+            "n_kv_heads": 8,
+        },
+        layers_key="num_layers",
+        inputs=0,
+        data=(2, 4),
+        sequence_parallel=True,
+    ),
+)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Shape:
     """One stage of a layout: ``layers`` in it, one in every other."""
@@ -136,12 +175,12 @@ def shape(rng: Random, base: Base, role: str) -> Shape:
     )
 
 
-def shapes(seed: int, count: int) -> tuple[Shape, ...]:
+def shapes(seed: int, count: int, bases: Sequence[Base] = BASES) -> tuple[Shape, ...]:
     """So many different ones, the bases and roles in turns, none of them a source."""
     rng, found = Random(seed), dict[str, Shape]()
     turn = 0
     while len(found) < count:
-        one = shape(rng, BASES[turn % len(BASES)], ROLES[turn // len(BASES) % len(ROLES)])
+        one = shape(rng, bases[turn % len(bases)], ROLES[turn // len(bases) % len(ROLES)])
         turn += 1
         if one.name not in {source.name for source in one.sources}:
             found.setdefault(one.name, one)
