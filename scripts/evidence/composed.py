@@ -242,8 +242,8 @@ def page(all_: Sequence[Row], seed: int, models: str, history: Sequence[str]) ->
     lines += ["## How", ""]
     lines += paragraph(
         f"{models}, MindSpore 2.9.0 and mindformers 1.9.0, level 1, no swap, no recompute; random stages (seed "
-        f"{seed}), and for them runs of their roles with 10 micro-batches. Each run is composed from every other run of "
-        "its role, or two, that allows it."
+        f"{seed}), and for them runs of their roles with 10 micro-batches. Each run is composed from every other run "
+        "of its role, or two, that allows it."
     )
     lines += (
         [*table(("not composed, as", "pairs"), [[words, str(count)] for words, count in _grouped(refused).items()])]
