@@ -9,22 +9,30 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
 
-from swapconf.layout.facts import Exchange, Facts
+from swapconf.layout.facts import Exchange, Facts, Part
 from swapconf.layout.layout import Layout
 from swapconf.timing.collectives import collective_us
 from swapconf.timing.cost import Hardware
 
+_IN_CACHE = (
+    0.5  # of what a kernel takes that is no product, what is left at the least where its data comes from the cache
+)
+
 
 def kind(layout: Layout) -> Hashable:
     """Layouts of one kind have the same layers."""
-    return (
-        layout.tensors,
-        layout.contexts,
-        layout.experts,
-        layout.is_sequence,
-        layout.shards_optimizer and layout.data > 1,
-        layout.batch,
-    )
+    return (layout.tensors, layout.contexts, layout.experts, layout.is_sequence, _shards(layout), layout.batch)
+
+
+def likeness(layout: Layout) -> Hashable:
+    """Of layouts that are alike in this, one tells what others compute and wait for at the least."""
+    return layout.is_sequence, layout.tensors > 1, layout.contexts, layout.experts
+
+
+def tells(layout: Layout) -> tuple[Hashable, ...]:
+    """Ascending by how much a layout tells of those that are alike: what is cut less and has fewer sequences takes no
+    less for each of them, and what shards its optimizer no more than what does not."""
+    return _shards(layout), layout.tensors, layout.batch, layout
 
 
 def least_bytes(layout: Layout, known: Iterable[Facts]) -> int:
@@ -35,8 +43,11 @@ def least_bytes(layout: Layout, known: Iterable[Facts]) -> int:
 def least_us(layout: Layout, known: Iterable[Facts], hardware: Hardware) -> float:
     """What a step takes: each stage works through all its micro-batches, and those before it once before that and once
     after."""
-    layer_us = max((_layer_us(layout, facts, hardware) for facts in known), default=0.0)
+    facts = list(known)
+    layer_us = max((_part_us(layout, item.layout, item.layer, hardware) for item in facts), default=0.0)
+    ends = (_part_us(layout, item.layout, item.outside, hardware) for item in facts if _ends_alike(item.layout, layout))
     micro_us = [layers * layer_us for layers in layout.layers_of_stage]
+    micro_us[-1] += max(ends, default=0.0)
     return max(
         layout.micro_batches * own + (sum(micro_us[:stage]) if layout.interleaves == 1 else 0.0)
         for stage, own in enumerate(micro_us)
@@ -51,32 +62,44 @@ def _layer_bytes(layout: Layout, facts: Facts) -> int:
     return int(shared + gradients)
 
 
-def _layer_us(layout: Layout, facts: Facts, hardware: Hardware) -> float:
+def _part_us(after: Layout, before: Layout, part: Part, hardware: Hardware) -> float:
     """Of one micro-batch."""
-    before = facts.layout
-    if kind(before) == kind(layout):
-        return facts.micro_us
-    cut = _share([before.tensors, before.contexts, before.experts], [layout.tensors, layout.contexts, layout.experts])
-    products_us = facts.products_us * cut * layout.batch / before.batch
-    if not _exchanges_alike(before, layout):
-        return products_us
-    return products_us + sum(
-        times * _exchange_us(exchange, layout, layout.batch / before.batch, hardware)
-        for exchange, times in facts.exchanges.items()
-        if exchange.cards == before.tensors
+    if kind(before) == kind(after):
+        return part.us
+    cut = _share([before.tensors, before.contexts, before.experts], [after.tensors, after.contexts, after.experts])
+    us = part.products_us * cut * after.batch / before.batch
+    if not _computes_alike(before, after):
+        return us
+    us += part.rest_us * cut * min(1.0, after.batch / before.batch) * _IN_CACHE
+    if min(before.tensors, after.tensors) == 1 or after.contexts * after.experts > 1:
+        return us
+    return us + sum(
+        times * _exchange_us(exchange, after, after.batch / before.batch, hardware)
+        for exchange, times in part.exchanges.items()
     )
 
 
-def _exchanges_alike(before: Layout, after: Layout) -> bool:
-    """Whether what is exchanged between cards that cut tensors is the same, but for the batch and the number of cards:
-    whole activations, however many cards cut a tensor."""
-    same = [(one.tensors > 1, one.is_sequence, one.contexts, one.experts) for one in (before, after)]
-    return same[0] == same[1] == (True, after.is_sequence, 1, 1)
+def _computes_alike(before: Layout, after: Layout) -> bool:
+    """Whether both compute the same but for the size of what is cut. With the parallel optimizer a card casts its share
+    of the weights alone."""
+    same = [(one.is_sequence, one.contexts, one.experts) for one in (before, after)]
+    return same[0] == same[1] and _shards(after) <= _shards(before)
+
+
+def _ends_alike(before: Layout, after: Layout) -> bool:
+    """Whether the last stage of the one has no more beside layers than that of the other. How it is cut depends on the
+    size of the vocabulary."""
+    same = [(one.tensors, one.contexts, one.experts, one.is_sequence) for one in (before, after)]
+    return same[0] == same[1] and (after.stages == 1 or before.stages > 1)
 
 
 def _exchange_us(exchange: Exchange, layout: Layout, times: float, hardware: Hardware) -> float:
-    """Cards that cut a tensor are neighbours."""
+    """Between cards that cut tensors, which are neighbours: whole activations, however many cards it are."""
     return collective_us(exchange.primitive, exchange.whole_bytes * times, range(layout.tensors), hardware)
+
+
+def _shards(layout: Layout) -> bool:
+    return layout.shards_optimizer and layout.data > 1
 
 
 def _weight_parts(layout: Layout) -> Sequence[int]:

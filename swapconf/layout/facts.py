@@ -1,4 +1,5 @@
-"""JUDGE -> FACTS: what one layer of a layout holds, computes and takes, as its dry run without a strategy shows.
+"""JUDGE -> FACTS: what a layer of a layout, and what is beside them, holds, computes and waits for, as its dry run
+without a strategy shows.
 
 The least of all layers that were run, so that what is concluded for other layouts is never too much.
 """
@@ -6,9 +7,10 @@ The least of all layers that were run, so that what is concluded for other layou
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import reduce
+from operator import and_
 from typing import NamedTuple
 
 import numpy as np
@@ -21,74 +23,91 @@ from swapconf.timing.costing import Signature, products_us
 from swapconf.timing.schedule import micro_end
 from swapconf.timing.timing import COLLECTIVE, COMPUTE
 from swapconf.trace.lifetimes import CATEGORIES, Category
-from swapconf.trace.trace import POINT_TO_POINT, Trace
+from swapconf.trace.trace import Trace
 from swapconf.trace.work import size_bytes
-from swapconf.upstream.scopes import GRADIENTS
 from swapconf.whatif.evaluation import RankStep
+
+_OUTSIDE = -1  # in place of a layer
 
 
 @dataclass(frozen=True, order=True, kw_only=True, slots=True)
 class Exchange:
-    """A collective of the forward pass that computing waits for from its start to its end, whatever else is done: it
-    needs what was computed last, and what is computed next needs it. ``whole_bytes``: see `collective_us`."""
+    """A collective of the cards that cut tensors, which computing waits for from its start to its end: it needs what
+    was computed last, and what is computed next needs it. ``whole_bytes``: see `collective_us`."""
 
     primitive: str
     whole_bytes: int
-    cards: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Part:
+    """What a part of the model takes for a micro-batch, forward and backward.
+
+    Attributes:
+        us: All that it computes, and how long it waits for ``exchanges``. No strategy gets below that: what runs again
+            while it waits takes longer than it waits.
+        products_us: Of that, what its products of matrices take by their operations alone.
+        rest_us: Of that, what else it computes.
+        exchanges: How often it makes each. Nothing where a profile tells what collectives take.
+    """
+
+    us: float = 0.0
+    products_us: float = 0.0
+    rest_us: float = 0.0
+    exchanges: Counter[Exchange] = field(default_factory=Counter)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Facts:
-    """Of one decoder layer on one card.
+    """Of one card.
 
     Attributes:
-        shared_bytes: Weights and the state of the optimizer, which the parallel optimizer cuts, too.
-        gradient_bytes: Gradients that are kept to be added up; 0 with one micro-batch.
-        micro_us: What a micro-batch computes forward and backward, and how long it waits for ``exchanges``.
-        products_us: Of that, what its products of matrices take by their operations alone.
-        exchanges: How often a micro-batch makes each. Nothing where a profile tells what collectives take.
+        shared_bytes: Of a decoder layer, weights and the state of the optimizer, which the parallel optimizer cuts.
+        gradient_bytes: Of a decoder layer, gradients that are kept to be added up; 0 with one micro-batch.
+        layer: A decoder layer.
+        outside: What the last stage has beside layers.
     """
 
     layout: Layout
     shared_bytes: int
     gradient_bytes: int
-    micro_us: float
-    products_us: float
-    exchanges: Mapping[Exchange, int] = field(default_factory=dict)
+    layer: Part
+    outside: Part = Part()
 
 
 def facts_of(layout: Layout, judge: Judge) -> Facts:
-    held = [item for trace in judge.evaluator.traces for item in _held(trace)]
-    machine = judge.evaluator.machine
-    took = [
-        item
-        for step in judge.evaluator.steps
-        for item in _took(step, machine, step.micro_batches or layout.micro_batches)
-    ]
+    evaluator = judge.evaluator
+    held = [item for trace in evaluator.traces for item in _held(trace)]
+    layers, outside = [], Part()
+    for (_, stage), step in zip(evaluator.ranks, evaluator.steps, strict=True):
+        parts = _parts(step, evaluator.machine, layout)
+        layers += [part for number, part in parts.items() if number != _OUTSIDE]
+        if stage == layout.stages - 1:
+            outside = parts.get(_OUTSIDE, outside)
     return Facts(
         layout=layout,
         shared_bytes=min((item.shared for item in held), default=0),
         gradient_bytes=min((item.gradients for item in held), default=0),
-        micro_us=min((item.us for item in took), default=0.0),
-        products_us=min((item.products_us for item in took), default=0.0),
-        exchanges=_in_all(item.exchanges for item in took) if machine.measured is None else {},
+        layer=_least(layers),
+        outside=outside,
     )
 
 
-def _in_all(each: Iterable[Counter[Exchange]]) -> Counter[Exchange]:
-    counted = list(each)
-    return reduce(lambda one, other: one & other, counted) if counted else Counter()
+def _least(parts: Sequence[Part]) -> Part:
+    """What is in each of them."""
+    if not parts:
+        return Part()
+    return Part(
+        us=min(part.us for part in parts),
+        products_us=min(part.products_us for part in parts),
+        rest_us=min(part.rest_us for part in parts),
+        exchanges=reduce(and_, (part.exchanges for part in parts)),
+    )
 
 
 class _Held(NamedTuple):
     shared: int
     gradients: int
-
-
-class _Took(NamedTuple):
-    us: float
-    products_us: float
-    exchanges: Counter[Exchange]
 
 
 def _held(trace: Trace) -> list[_Held]:
@@ -105,39 +124,41 @@ def _held(trace: Trace) -> list[_Held]:
     return found
 
 
-def _took(step: RankStep, machine: Machine, micro_batches: int) -> list[_Took]:
-    """By layer of the trace, of one micro-batch."""
+def _parts(step: RankStep, machine: Machine, layout: Layout) -> dict[int, Part]:
+    """By layer of the trace."""
+    micro_batches = step.micro_batches or layout.micro_batches
     program = step.program
     layer = _layers(program.names)
     is_micro = np.arange(len(program)) <= micro_end(program)
     computes = (program.kind == COMPUTE) & is_micro
     products = products_us(step.load, machine)
-    waits = _waits(step)
-    found = []
-    for number in sorted(set(layer[layer >= 0].tolist())):
+    waits = [kernel for kernel in _waits(step, layout.tensors) if is_micro[kernel]]
+    found = {}
+    for number in sorted(set(layer.tolist())):
         mine, waited = computes & (layer == number), [kernel for kernel in waits if layer[kernel] == number]
-        us = step.duration_us[mine].sum() + step.duration_us[waited].sum()
-        made = Counter(_exchange(step.load.signatures[step.load.index[kernel]]) for kernel in waited)
-        found.append(
-            _Took(
-                float(us) / micro_batches,
-                float(products[mine].sum()) / micro_batches,
-                Counter({item: times // micro_batches for item, times in made.items()}),
-            )
+        computed_us, multiplied_us = float(step.duration_us[mine].sum()), float(products[mine].sum())
+        each = Counter(_exchange(_signature(step, kernel)) for kernel in waited)
+        made = Counter({item: times // micro_batches for item, times in each.items()})
+        found[number] = Part(
+            us=(computed_us + float(step.duration_us[waited].sum())) / micro_batches,
+            products_us=multiplied_us / micro_batches,
+            rest_us=max(0.0, computed_us - multiplied_us) / micro_batches,
+            exchanges=made if machine.measured is None else Counter(),
         )
     return found
 
 
-def _waits(step: RankStep) -> list[int]:
-    """Collectives of the forward pass that the main stream waits for from start to end: they wait for what runs there
-    last before, and it for them before it does anything more."""
+def _waits(step: RankStep, tensors: int) -> list[int]:
+    """Collectives that the main stream waits for from start to end: they wait for what runs there last before, and it
+    for them before it does anything more. Of cards that cut tensors, which are neighbours; of others the number differs
+    between layouts that are alike otherwise."""
     program = step.program
     is_main = program.stream == program.main_stream
     busy = np.flatnonzero(is_main & (step.duration_us > 0))
     found = []
     for kernel in np.flatnonzero((program.kind == COLLECTIVE) & ~is_main).tolist():
         before = int(np.searchsorted(busy, kernel)) - 1
-        if before < 0 or before + 1 == len(busy) or _is_other(step, kernel):
+        if before < 0 or before + 1 == len(busy) or not _cuts_tensors(_signature(step, kernel).ranks, tensors):
             continue
         last, following = int(busy[before]), int(busy[before + 1])
         waits_for_last = any(awaited >= last and is_main[awaited] for awaited in program.waits[kernel])
@@ -146,15 +167,17 @@ def _waits(step: RankStep) -> list[int]:
     return found
 
 
-def _is_other(step: RankStep, kernel: int) -> bool:
-    """Of the backward pass, where a strategy may put what runs again, or between stages."""
-    primitive = step.load.signatures[step.load.index[kernel]].primitive
-    return primitive in POINT_TO_POINT or step.program.names[kernel].startswith(GRADIENTS)
+def _cuts_tensors(ranks: Sequence[int], tensors: int) -> bool:
+    return 1 < len(ranks) == tensors == ranks[-1] - ranks[0] + 1
+
+
+def _signature(step: RankStep, kernel: int) -> Signature:
+    return step.load.signatures[int(step.load.index[kernel])]
 
 
 def _exchange(signature: Signature) -> Exchange:
     whole_bytes = max(size_bytes(signature.inputs), size_bytes(signature.outputs))
-    return Exchange(primitive=signature.primitive, whole_bytes=whole_bytes, cards=len(signature.ranks))
+    return Exchange(primitive=signature.primitive, whole_bytes=whole_bytes)
 
 
 def _layers(names: Sequence[str]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

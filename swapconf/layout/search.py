@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Protocol
 
-from swapconf.layout.bounds import kind, least_bytes, least_us
+from swapconf.layout.bounds import kind, least_bytes, least_us, likeness, tells
 from swapconf.layout.found import Fate, Final, Found, Lost, Tried, ordered
 from swapconf.layout.layout import Layout
 from swapconf.layout.runs import Refused
@@ -138,8 +138,14 @@ class Search:
         return left
 
     def _most_promising(self, waiting: Sequence[Layout]) -> Iterator[Layout]:
-        """First one of each kind of layers that is not known yet, then what could be fastest."""
+        """First what tells most of others that are cut alike and not known yet; then one of each kind of layers that is
+        not known, then what could be fastest."""
         facts = [item.facts for item in self._tried.values()]
+        alike = {likeness(item.layout) for item in self._tried.values()}
+        telling = {likeness(one): one for one in sorted(waiting, key=tells) if likeness(one) not in alike}
+        if telling:
+            yield from telling.values()
+            return
         known = {kind(item.layout) for item in self._tried.values()}
         ordered = sorted(waiting, key=lambda one: (least_us(one, facts, self.limit.hardware), one.stages, one))
         later = []

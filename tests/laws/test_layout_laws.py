@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from math import inf
@@ -13,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from swapconf.layout.bounds import least_bytes, least_us
-from swapconf.layout.facts import Exchange, Facts
+from swapconf.layout.facts import Exchange, Facts, Part
 from swapconf.layout.found import Fate, Final, Found, Tried
 from swapconf.layout.layout import Deal, Layout
 from swapconf.layout.legal import Wishes, layouts
@@ -45,21 +46,24 @@ class Made:
     def facts(self, layout: Layout) -> Facts:
         kind = Layout(data=1, tensors=layout.tensors, stages=1, batch=layout.batch, is_sequence=layout.is_sequence)
         cut = layout.tensors * (layout.data if layout.shards_optimizer else 1)
-        products_us = 1e6 * OPERATIONS * layout.batch / layout.tensors / (TFLOPS * 1e12)
         exchange = Exchange(
-            primitive="AllGather" if layout.is_sequence else "AllReduce",
-            whole_bytes=ACTIVATION_BYTES * layout.batch,
-            cards=layout.tensors,
+            primitive="AllGather" if layout.is_sequence else "AllReduce", whole_bytes=ACTIVATION_BYTES * layout.batch
         )
         waits_us = 2 * collective_us(exchange.primitive, exchange.whole_bytes, range(layout.tensors), CARD)
+        products_us = 1e6 * OPERATIONS * layout.batch / layout.tensors / (TFLOPS * 1e12)
+        rest_us = products_us * (1 + self.chance(kind, f"po{layout.shards_optimizer}"))
+        layer = Part(
+            us=products_us + rest_us + (waits_us if layout.tensors > 1 else 0.0),
+            products_us=products_us,
+            rest_us=rest_us,
+            exchanges=Counter({exchange: 2} if layout.tensors > 1 else {}),
+        )
         return Facts(
             layout=layout,
             shared_bytes=LAYER_BYTES // cut,
             gradient_bytes=LAYER_BYTES // 4 // layout.tensors if layout.micro_batches > 1 else 0,
-            micro_us=products_us * (1 + self.chance(kind, f"po{layout.shards_optimizer}"))
-            + (waits_us if layout.tensors > 1 else 0.0),
-            products_us=products_us,
-            exchanges={exchange: 2} if layout.tensors > 1 else {},
+            layer=layer,
+            outside=layer,
         )
 
     def floor_us(self, layout: Layout) -> float:
@@ -207,10 +211,15 @@ def test_no_bound_is_above_what_a_layout_holds_and_takes(seed: int) -> None:
 
 
 class Ideal(Made):
-    """Nothing by chance: layers hold and take what a cut leaves of them."""
+    """Nothing by chance: layers hold and take what a cut leaves of them, and nothing is waited for."""
 
     def chance(self, layout: Layout, what: str) -> float:
         return 1.0 if what == "refused" else 0.0
+
+    def facts(self, layout: Layout) -> Facts:
+        made = super().facts(layout)
+        us = made.layer.products_us + made.layer.rest_us
+        return replace(made, layer=replace(made.layer, us=us, exchanges=Counter()), outside=Part())
 
 
 @settings(max_examples=60, deadline=None)

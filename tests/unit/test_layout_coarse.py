@@ -60,9 +60,9 @@ def test_what_is_cut_further_holds_a_share_and_what_is_cut_less_no_less() -> Non
 def test_stages_wait_for_those_before_them() -> None:
     facts = facts_of(LAYOUT, real_judge())
     staged = Layout(data=1, tensors=4, stages=2, batch=1, micro_batches=4, deal=((1, 1),))
-    assert least_us(staged, [facts], CARD) == pytest.approx((4 + 1) * facts.micro_us)
+    assert least_us(staged, [facts], CARD) == pytest.approx((4 + 1) * facts.layer.us)
     uneven = Layout(data=1, tensors=4, stages=2, batch=1, micro_batches=4, deal=((3, 1),))
-    assert least_us(uneven, [facts], CARD) == pytest.approx(4 * 3 * facts.micro_us)
+    assert least_us(uneven, [facts], CARD) == pytest.approx(4 * 3 * facts.layer.us)
 
 
 @pytest.mark.parametrize("mode", [KEEP, RECOMPUTED])
