@@ -2,7 +2,8 @@
 
 A layout is left out where it is proven that it cannot be the best: its layers alone hold more than a card may, its
 compute alone takes longer than another layout with its strategy, or its step without any strategy does. What is left is
-planned in full, the most promising first. The YAML's own layout always is, so that nothing that is found is worse.
+planned in full, the most promising first. The YAML's own layout always is, before others are run, so that nothing that is
+found is worse.
 Work is counted in dry runs and plans, so the same input gives the same answer on every machine.
 """
 
@@ -91,6 +92,8 @@ class Search:
         waiting = [layout for layout in self.layouts if layout != self.own]
         if self.own is not None:
             self._run([self.own], truly=True)
+            if self.own in self._tried and self._plan(self.own):  # the better the best that is known, the fewer are run
+                raise KeyboardInterrupt
         while waiting := self._not_proven_worse(waiting):
             chosen = self._affordable(self._most_promising(waiting))
             if not chosen:
@@ -180,8 +183,6 @@ class Search:
 
     def _plan_all(self, most: int) -> bool:
         """Whether it was interrupted. ``most``: layouts beside the YAML's own."""
-        if self.own in self._tried and self._plan(self.own):
-            return True
         for _ in range(most):
             left = [item for item in self._open() if item.floor_us < self.best_planned_us]
             left = left or [item for item in self._open() if item.floor_us <= self.best_planned_us * (1 + NEAR)]
