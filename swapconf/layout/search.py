@@ -2,8 +2,8 @@
 
 A layout is left out where it is proven that it cannot be the best: its layers alone hold more than a card may, its
 compute alone takes longer than another layout with its strategy, or its step without any strategy does. What is left is
-planned in full, the most promising first. The YAML's own layout always is, before others are run, so that nothing that is
-found is worse.
+planned in full, the most promising first. The YAML's own layout always is, before others are run, so that nothing that
+is found is worse.
 Work is counted in dry runs and plans, so the same input gives the same answer on every machine.
 """
 

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from swapconf.layout.bounds import kind, least_bytes, least_us
+from swapconf.layout.bounds import kind, least_bytes, least_us, likeness, tells
 from swapconf.layout.coarse import coarse
-from swapconf.layout.facts import facts_of
+from swapconf.layout.facts import Exchange, facts_of
 from swapconf.layout.layout import Layout
 from swapconf.plan import simple
 from swapconf.plan.modes import KEEP, RECOMPUTED, Mode, uniform
 from swapconf.timing import hardware
+from swapconf.timing.collectives import collective_us
 from swapconf.timing.parts import HIDDEN_MOST
 from tests.unit.planning import real_judge
 
 LAYOUT = Layout(data=2, tensors=4, stages=1, batch=1, micro_batches=2, deal=((2,),))
 CARD = hardware.load("ascend_910b2")
+ACTIVATION_BYTES = 4096 * 512 * 2
 
 
 @pytest.mark.parametrize("budget", [318 << 20, 322 << 20, 330 << 20, 345 << 20])
@@ -63,6 +67,28 @@ def test_stages_wait_for_those_before_them() -> None:
     assert least_us(staged, [facts], CARD) == pytest.approx((4 + 1) * facts.layer.us)
     uneven = Layout(data=1, tensors=4, stages=2, batch=1, micro_batches=4, deal=((3, 1),))
     assert least_us(uneven, [facts], CARD) == pytest.approx(4 * 3 * facts.layer.us)
+
+
+def test_what_the_cards_of_a_tensor_exchange_is_waited_for_in_other_layouts_too() -> None:
+    """Of the recorded run an AllReduce behind attention and feed_forward each; backward the optimizer computes beside."""
+    known = facts_of(replace(LAYOUT, micro_batches=1), real_judge())
+    assert known.layer.exchanges == {Exchange(primitive="AllReduce", whole_bytes=ACTIVATION_BYTES): 2}
+    assert known.layer.us > known.layer.products_us + known.layer.rest_us
+    assert known.outside.us > known.outside.products_us > 0
+    for tensors, batch in ((2, 1), (8, 2)):
+        other = replace(LAYOUT, tensors=tensors, data=1, batch=batch, micro_batches=1)
+        each_us = collective_us("AllReduce", ACTIVATION_BYTES * batch, range(tensors), CARD)
+        products_us = known.layer.products_us * batch * min(1.0, 4 / tensors)
+        least = 2 * (products_us + 2 * each_us)
+        assert least < least_us(other, [known], CARD) < least + 2 * known.layer.rest_us
+        assert least_us(replace(other, is_sequence=True), [known], CARD) == pytest.approx(2 * products_us)
+
+
+def test_the_layout_that_cuts_tensors_furthest_tells_most() -> None:
+    one, alike, other = (replace(LAYOUT, tensors=tensors) for tensors in (8, 2, 1))
+    assert likeness(one) == likeness(alike) != likeness(other)
+    assert max(alike, one, key=tells) == one
+    assert max(one, replace(alike, shards_optimizer=True), key=tells) != one
 
 
 @pytest.mark.parametrize("mode", [KEEP, RECOMPUTED])
