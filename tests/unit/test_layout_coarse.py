@@ -70,7 +70,7 @@ def test_stages_wait_for_those_before_them() -> None:
 
 
 def test_what_the_cards_of_a_tensor_exchange_is_waited_for_in_other_layouts_too() -> None:
-    """Of the recorded run an AllReduce behind attention and feed_forward each; backward the optimizer computes beside."""
+    """Of the recorded run one behind attention and one behind feed_forward; backward the optimizer computes beside."""
     known = facts_of(replace(LAYOUT, micro_batches=1), real_judge())
     assert known.layer.exchanges == {Exchange(primitive="AllReduce", whole_bytes=ACTIVATION_BYTES): 2}
     assert known.layer.us > known.layer.products_us + known.layer.rest_us
