@@ -23,6 +23,7 @@ from swapconf.config.yaml_text import dump, dump_inline
 from swapconf.words.phrases import phrase
 
 _COLON = re.compile(r"[ \t]*:(?=[ \t\r\n\x85\u2028\u2029]|\Z)")
+_ANCHOR = re.compile(r"&[^\s,\[\]{}]+[ \t]+")
 _JSON_COLON = re.compile(r"[ \t]*:")  # in flow style, behind a quoted key
 
 
@@ -153,12 +154,17 @@ class _Editor:
             inside = self._said(child.colon, end)
             last = self.source.line_end(end)
             if not below and start > child.colon:
-                first = self.text[child.colon : start] + first.lstrip()
+                first = self.text[child.colon : start] + self._anchor(child.value) + first.lstrip()
             tail = _in_column(self.text[end:last], len(first) - (end - max(child.colon, self.source.line_start(end))))
             end = last
         made = [first, *below]
         made[-1 if first else 0] += tail
         return [*self._hoisted(child, inside), TextSpan(child.colon, end, self.eol.join(made).rstrip(" "))]
+
+    def _anchor(self, value: yaml.Node) -> str:
+        """The anchor before a value, which others may ask for."""
+        found = _ANCHOR.match(self.text, value.start_mark.index)
+        return found[0] if found else ""
 
     def _tail(self, start: int, end: int) -> str:
         """The comment between two places of a line, with the blanks before it; no anchor, no tag."""
@@ -248,7 +254,8 @@ class _Editor:
             if child.name in changed:
                 start, end = child.value.start_mark.index, child.value.end_mark.index
                 blank = " " if start == child.colon else ""
-                spans.append(TextSpan(start, end, blank + dump_inline(changed[child.name])))
+                said = self._anchor(child.value) + dump_inline(changed[child.name])
+                spans.append(TextSpan(start, end, blank + said))
         kept = [child for child in children if child not in removed]
         new = ", ".join(f"{name}: {dump_inline(value)}" for name, value in missing.items())
         last = kept[-1].value.end_mark.index if kept else node.start_mark.index + 1

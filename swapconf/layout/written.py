@@ -7,10 +7,15 @@ mindformers turns off with stages (core/parallel_config.py:63 of 1.9.0).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
+import yaml
+
 from swapconf.config import base_config
+from swapconf.config.nodes import Document, Node
 from swapconf.config.overrides import changed
 from swapconf.config.rewriting import CannotRewrite, refuse_elsewhere
 from swapconf.config.yaml_edits import with_keys
@@ -18,6 +23,7 @@ from swapconf.config.yaml_text import dump_inline
 from swapconf.layout.layout import ACCUMULATION, MICRO_BATCHES, OPTIMIZER, Deal, Layout, layout_of, plain
 from swapconf.study.study import Study
 from swapconf.upstream.conditional import CONTEXTS, DATA, EXPERTS, STAGES, TENSORS
+from swapconf.words.findings import SwapconfError
 from swapconf.words.phrases import phrase
 
 _MODEL = "model.model_config."
@@ -26,6 +32,7 @@ _INTERLEAVE = (f"{_MODEL}pp_interleave_num", f"{_MODEL}virtual_pipeline_model_pa
 _BATCH, _BATCH_OF_MODEL = "runner_config.batch_size", f"{_MODEL}batch_size"
 _CUT, _PIPELINE, _OFFSET = "parallel.dataset_strategy", "parallel.pipeline_config", f"{_MODEL}offset"
 _VOCABULARY = "parallel_config.vocab_emb_dp"
+_STEP = re.compile(r"([^.\[\]]+)(?![^\[]*\])|\[(\d+)\]")  # a key, or the number of an item
 
 Keys = Mapping[str, Any]
 
@@ -36,6 +43,9 @@ def keys(study: Study, layout: Layout) -> Keys:
     if layout == own:
         return {}
     wanted = dict(_wanted(study, own, layout))
+    aliases = _aliases(study.document.text, study.document.file)
+    followed = {other: value for path, value in wanted.items() for other in aliases.get(path, ()) if "[" not in other}
+    wanted |= {path: value for path, value in followed.items() if path not in wanted}  # anchors first
     return {path: value for path, value in wanted.items() if not _says(study, path, value)}
 
 
@@ -46,17 +56,57 @@ def changes(study: Study, layout: Layout) -> tuple[str, ...]:
 
 def write(text: str, study: Study, layout: Layout) -> str:
     """The text of the study's YAML with another layout in it. Raises CannotRewrite."""
-    document, new = study.document, keys(study, layout)
-    for section, inside in _by_section(new).items():
-        text = with_keys(text, section, inside)
-    again = base_config.of_text(text, document.file)
-    if again.root.plain() != changed(document, changes(study, layout)).root.plain():
+    document = study.document
+    hint = phrase("an anchor, a merge key or an included file may reach into them: write their values out")
+    new, aliases = keys(study, layout), _aliases(text, document.file)
+    wanted: Any = changed(document, changes(study, layout)).root.plain()
+    for path, value in new.items():
+        for other in aliases.get(path, ()):
+            _put(wanted, other, value)
+    again = document
+    try:
+        for section, inside in _by_section(new).items():
+            # what is written through an anchor, as of `data_parallel` in `dataset_strategy`, is said already
+            missing = {key: value for key, value in inside.items() if not _stands(again, (*section, key), value)}
+            text = with_keys(text, section, missing)
+            again = base_config.of_text(text, document.file)
+    except (yaml.YAMLError, SwapconfError):
+        raise CannotRewrite(phrase("the rewritten keys would not be readable"), hint) from None
+    if again.root.plain() != wanted:
         refuse_elsewhere(document)
-        raise CannotRewrite(
-            phrase("the rewritten keys would not give this layout"),
-            phrase("an anchor, a merge key or an included file may reach into them: write their values out"),
-        )
+        raise CannotRewrite(phrase("the rewritten keys would not give this layout"), hint)
     return text
+
+
+@lru_cache(maxsize=4)
+def _aliases(text: str, file: str) -> Mapping[str, tuple[str, ...]]:
+    """By path of a value, where else the text has it by its anchor: ``a.b[0]`` of an item of a list. What a merge key
+    brings is no other place of it."""
+    places: dict[int, dict[object, str]] = {}
+    root = base_config.of_text(text, file).root if text else Node("mapping", 0, 0)
+    waiting: list[tuple[str, object, Node]] = [("", "", root)]
+    while waiting:
+        path, place, node = waiting.pop()
+        places.setdefault(id(node), {}).setdefault(place, path)
+        waiting += [(inner := f"{path}[{index}]", inner, item) for index, item in enumerate(node.items)]
+        waiting += [
+            (f"{path}.{key}".lstrip("."), (entry.line, entry.column), entry.value)
+            for key, entry in node.entries.items()
+        ]
+    shared = [list(paths.values()) for paths in places.values() if len(paths) > 1]
+    return {one: tuple(other for other in paths if other != one) for paths in shared for one in paths}
+
+
+def _put(values: Any, path: str, value: Any) -> None:
+    *way, last = [int(index) if index else key for key, index in _STEP.findall(path)]
+    for step in way:
+        values = values[step]
+    values[last] = value
+
+
+def _stands(document: Document, path: Sequence[str], value: Any) -> bool:
+    entry = document.entry_at(".".join(path))
+    return entry is not None and entry.value.plain() == value and type(entry.value.plain()) is type(value)
 
 
 def _by_section(new: Keys) -> dict[tuple[str, ...], dict[str, Any]]:
@@ -79,7 +129,7 @@ def _wanted(study: Study, own: Layout, layout: Layout) -> Iterator[tuple[str, An
         (EXPERTS, layout.experts, own.experts),
     )
     yield from ((name(paths), value) for paths, value, now in degrees if value != now)
-    if layout.is_sequence != own.is_sequence:
+    if layout.tensors > 1 or layout.is_sequence != own.is_sequence:  # with one card for tensors it may say anything
         yield name(_SEQUENCE), layout.is_sequence
     if layout.shards_optimizer != own.shards_optimizer:
         yield OPTIMIZER, layout.shards_optimizer
@@ -127,6 +177,8 @@ def offset(deal: Deal) -> int | list[int] | list[list[int]]:
 def _says(study: Study, path: str, value: Any) -> bool:
     """Whether a key, or its absence, says a value already."""
     given = plain(study, path)
+    if given is None and path in _SEQUENCE:
+        return value is False
     if given is None:
         return path in (MICRO_BATCHES, ACCUMULATION, _OFFSET, _BATCH_OF_MODEL) and value in (0, 1)
     return type(given) is type(value) and given == value

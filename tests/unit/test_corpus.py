@@ -6,7 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from swapconf.study.study import study_file
+from swapconf.config import base_config
+from swapconf.config.overrides import of_file
+from swapconf.layout.layout import Layout, NoLayout, layout_of
+from swapconf.layout.legal import Wishes, layouts
+from swapconf.layout.written import write
+from swapconf.study.study import Study, study_file, study_for_check
 from swapconf.upstream.facts import Versions
 from swapconf.words.findings import Severity
 from tests.helpers import CORPUS
@@ -23,6 +28,23 @@ def test_the_folder_that_is_named_has_yamls() -> None:
 def test_no_error_in_a_real_yaml(file: Path) -> None:
     study = study_file(file, Versions(), {})
     assert [str(finding) for finding in study.findings if finding.severity is Severity.ERROR] == []
+
+
+def test_every_layout_can_be_written_into_a_real_yaml() -> None:
+    studies = {file: study_for_check(of_file(str(file), ()), {}) for file in FILES}
+    shared = {file: own for file, study in studies.items() if (own := _layout(study)) is not None}
+    assert len(shared) >= 15
+    for file, own in shared.items():
+        for layout in layouts(own, own.cards, Wishes())[::5]:
+            text = write(file.read_text(encoding="utf-8"), studies[file], layout)
+            assert _layout(study_for_check(base_config.of_text(text, str(file)), {})) == layout, file.name
+
+
+def _layout(study: Study) -> Layout | None:
+    try:
+        return layout_of(study)
+    except NoLayout:
+        return None
 
 
 def test_the_network_is_known_for_most_of_it() -> None:

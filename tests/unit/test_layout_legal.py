@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import yaml
 
 from swapconf.config import base_config
 from swapconf.config.overrides import of_file
+from swapconf.config.rewriting import CannotRewrite
 from swapconf.layout.layout import Layout, NoLayout, layout_of
 from swapconf.layout.legal import BadWish, Degree, Wishes, dealt, layouts, wishes
 from swapconf.layout.runs import candidates
@@ -157,3 +159,70 @@ def test_a_yaml_of_pynative_mode_is_told_to_be_one_instead_of_one_for_one_card()
 
 def test_every_degree_is_told_by_the_name_of_a_key() -> None:
     assert len({key for degree in Degree for key in degree.keys}) == sum(len(degree.keys) for degree in Degree)
+
+
+ANCHORED = """\
+use_legacy: False
+use_parallel: True
+runner_config: {batch_size: &bs 1}
+parallel: {parallel_mode: 1, full_batch: False, dataset_strategy: [[*dp, 1], [*dp, 1]]}
+model:
+  model_config: {model_type: qwen3, architectures: [Qwen3ForCausalLM], num_hidden_layers: 4, batch_size: *bs}
+callbacks:
+  - {type: TopkBiasBalanceCallback, micro_batch_num: *mb}
+"""
+PARALLEL = """\
+parallel_config:
+  data_parallel: &dp 2  # of the data
+  model_parallel: 2
+  pipeline_stage: 2
+  micro_batch_num: &mb 4
+"""
+
+
+def test_an_anchor_stays_and_what_names_it_follows(tmp_path: Path) -> None:
+    file = tmp_path / "train.yaml"
+    file.write_text(PARALLEL + ANCHORED)
+    other = Layout(data=1, tensors=2, stages=4, batch=2, micro_batches=4, deal=((1, 1, 1, 1),))
+    whole = study(file)
+    after = write(file.read_text(), whole, other)
+    assert "  data_parallel: &dp 1  # of the data\n" in after
+    assert "runner_config: {batch_size: &bs 2}" in after
+    assert "[[*dp, 1], [*dp, 1]]" in after
+    assert "batch_size: *bs}" in after
+    assert layout_of(study_for_check(base_config.of_text(after, str(file)), os.environ)) == other
+    more = write(file.read_text(), whole, replace(other, batch=1, micro_batches=8))
+    assert yaml.safe_load(more)["callbacks"][0]["micro_batch_num"] == 8
+
+
+def test_an_alias_that_would_have_to_say_something_else_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "train.yaml"
+    file.write_text(PARALLEL.replace("model_parallel: 2", "model_parallel: *dp") + ANCHORED)
+    other = Layout(data=1, tensors=4, stages=2, batch=1, micro_batches=8, deal=((2, 2),))
+    with pytest.raises(CannotRewrite, match="`model_parallel` is an alias of line 2"):
+        write(file.read_text(), study(file), other)
+
+
+def test_what_a_merge_key_brings_is_overridden(tmp_path: Path) -> None:
+    file = tmp_path / "train.yaml"
+    merged = f"base: &base\n  {PARALLEL.partition(chr(10))[2].lstrip()}parallel_config:\n  <<: *base\n"
+    file.write_text(merged + ANCHORED.replace("*mb", "4"))
+    other = Layout(data=2, tensors=4, stages=1, batch=1, micro_batches=4, deal=((4,),))
+    after = yaml.safe_load(write(file.read_text(), study(file), other))
+    assert (after["parallel_config"]["model_parallel"], after["base"]["model_parallel"]) == (4, 2)
+
+
+@pytest.mark.parametrize("is_sequence", [True, False])
+def test_sequence_parallelism_that_one_card_for_tensors_ignores_is_said_where_there_are_more(
+    tmp_path: Path, is_sequence: bool
+) -> None:
+    file = tmp_path / "train.yaml"
+    legacy = "{type: LlamaConfig, num_layers: 4, num_heads: 8}, arch: {type: LlamaForCausalLM}"
+    file.write_text(
+        "use_parallel: True\nrunner_config: {batch_size: 1}\nparallel: {parallel_mode: 1}\n"
+        "parallel_config: {data_parallel: 4, model_parallel: 1, use_seq_parallel: True}\n"
+        f"model: {{model_config: {legacy}}}\n"
+    )
+    other = Layout(data=2, tensors=2, stages=1, batch=1, micro_batches=2, is_sequence=is_sequence, deal=((4,),))
+    after = write(file.read_text(), study(file), other)
+    assert layout_of(study_for_check(base_config.of_text(after, str(file)), os.environ)) == other

@@ -221,7 +221,7 @@ def test_what_a_merge_key_brings_is_overridden_and_cannot_be_taken_away() -> Non
     [
         ("base: &base {swap: False}\nswap_config: *base\n", "`swap_config` is an alias of line 1"),
         ("swap_config: &s\n  swap: False\nelse: *s\n", "another section"),
-        ("swap_config:\n  swap: &off False\nelse: *off\n", "not be readable"),
+        ("swap_config:\n  swap: &off False\nelse: *off\n", "another section"),
         ("swap_config: {swap: True, # on\n  default_prefetch: 5, # five\n  x: 1}\n", "a comment stands inside"),
         ("swap_config:\n  ? swap\n  : False\n", "stands inside another line"),
         ("swap_config: 5\n", "is no mapping"),
