@@ -226,7 +226,7 @@ _TINY = "Tiny Qwen3 and Llama (hidden 512, sequence 1,024, vocabulary 4,096)"
 _PUBLISHED = "Stages of a few layers of the shapes of Qwen3-32B 4k and Llama-3.1-8B 8k as mindformers publishes them"
 
 
-def page(all_: Sequence[Row], seed: int, models: str, history: Sequence[str]) -> str:
+def page(all_: Sequence[Row], seed: int, *, published: bool, history: Sequence[str]) -> str:
     found, refused = [one for one in all_ if not one.refused], Counter(one.refused for one in all_ if one.refused)
     used, fragments = ([getattr(one, name) for one in found] for name in ("used", "fragments"))
     asked = [one.asked for one in found if one.strategy] or [nan]
@@ -238,7 +238,8 @@ def page(all_: Sequence[Row], seed: int, models: str, history: Sequence[str]) ->
         f"of what it predicts from the runs, {by_graph} times in MindSpore's own order of launches."
     )
     comment = "Made by scripts/evidence/composed.py from traces of dry runs; edit that."
-    lines = [*opening("Composed traces", result, SUMMARY, [*summary(found)], comment)]
+    title, models = ("Composed traces of published shapes", _PUBLISHED) if published else ("Composed traces", _TINY)
+    lines = [*opening(title, result, SUMMARY, [*summary(found)], comment)]
     lines += ["## How", ""]
     lines += paragraph(
         f"{models}, MindSpore 2.9.0 and mindformers 1.9.0, level 1, no swap, no recompute; random stages (seed "
@@ -289,8 +290,8 @@ def main() -> None:
     for row in rows(good_runs(folder), folder / "compared.jsonl", options.ask):
         found.append(row)
         print(row.refused or " | ".join(case(row)), flush=True)
-    models = _PUBLISHED if options.published else _TINY
-    written = page(found, options.seed, models, evidence_page.kept(options.out) if options.out else [])
+    history = evidence_page.kept(options.out) if options.out else []
+    written = page(found, options.seed, published=options.published, history=history)
     if options.out:
         options.out.write_text(written, encoding="utf-8")
     print("\n".join(" | ".join(cells) for cells in summary([one for one in found if not one.refused])))
