@@ -56,7 +56,13 @@ def layout_figure(rows: Sequence[Row], best: Row | None, budget_bytes: int, plac
         trace(show(phrase("the best")), CHOSEN, [one for one in numbered if one[1] is best], "star", 17),
     ]
     low, high = (edge(row.needed_bytes for row in rows) / size for edge in (min, max))
-    upwards = {"title": {"text": show(phrase("a step"))}, "ticksuffix": " ms", "rangemode": "tozero", "zeroline": False}
+    upwards = {
+        "title": {"text": show(phrase("a step"))},
+        "ticksuffix": " ms",
+        "rangemode": "tozero",
+        "zeroline": False,
+        "automargin": True,
+    }
     room = max(_ROOM * (high - low), 0.02 * high)
     layout = axes((low, high), room, unit, budget_bytes, budget_bytes / size, upwards)
     return {"place": place, "data": data, "layout": layout, "names": []}
