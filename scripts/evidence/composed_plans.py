@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Plans for composed traces, really dry-run: the section of docs/evidence/composed.md on plans.
+"""Plans for composed traces, really dry-run: the section of docs/evidence/layouts.md on them.
 
     python scripts/evidence/composed_plans.py [--seed 1] [--plans 20] [--effort 0.1] [--jobs 2] [--out PAGE]
 
@@ -40,7 +40,7 @@ from swapconf.timing import hardware
 from swapconf.timing.cost import Machine
 from swapconf.words.units import show_bytes
 
-HEADING = "## Plans"
+HEADING = "## Plans of composed traces"
 _HEAD = ("model", "layout", "stages composed", "budget", "plan", "with fragments, true", "used peak, off by")
 _ANYTHING = 1 << 50
 _LAYERS = 4
