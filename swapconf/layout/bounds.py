@@ -14,9 +14,8 @@ from swapconf.layout.layout import Layout
 from swapconf.timing.collectives import collective_us
 from swapconf.timing.cost import Hardware
 
-_IN_CACHE = (
-    0.5  # of what a kernel takes that is no product, what is left at the least where its data comes from the cache
-)
+# of what a kernel takes that is no product, what is left at the least where its data comes from the cache
+_IN_CACHE = 0.5
 
 
 def kind(layout: Layout) -> Hashable:
