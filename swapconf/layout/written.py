@@ -82,12 +82,12 @@ def write(text: str, study: Study, layout: Layout) -> str:
 def _aliases(text: str, file: str) -> Mapping[str, tuple[str, ...]]:
     """By path of a value, where else the text has it by its anchor: ``a.b[0]`` of an item of a list. What a merge key
     brings is no other place of it."""
-    places: dict[int, dict[object, str]] = {}
+    places: dict[Node, dict[object, str]] = {}  # an alias is the very node of its anchor
     root = base_config.of_text(text, file).root if text else Node("mapping", 0, 0)
     waiting: list[tuple[str, object, Node]] = [("", "", root)]
     while waiting:
         path, place, node = waiting.pop()
-        places.setdefault(id(node), {}).setdefault(place, path)
+        places.setdefault(node, {}).setdefault(place, path)
         waiting += [(inner := f"{path}[{index}]", inner, item) for index, item in enumerate(node.items)]
         waiting += [
             (f"{path}.{key}".lstrip("."), (entry.line, entry.column), entry.value)
