@@ -13,36 +13,30 @@ from __future__ import annotations
 import argparse
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from random import Random
 
 from composed_shapes import BASES, ROOT, Base
-from evidence_page import paragraph, section, table
-from layout_exhaustive import CARD, SLOWER, runner
+from evidence_page import paragraph, put, table
+from layout_exhaustive import ANYTHING, runner, world_of
 
 from swapconf.cli.child_options import RunOptions
 from swapconf.cli.planning import run_plan
 from swapconf.config import base_config, overrides
 from swapconf.layout.judged import Judged
 from swapconf.layout.layout import Layout, layout_of
-from swapconf.layout.runs import RunSettings
 from swapconf.plan import written as plans
 from swapconf.plan.confirmed import confirm
-from swapconf.plan.judge import Judge, judge_of
 from swapconf.plan.keys import best_of_keys
-from swapconf.plan.limits import Budget
 from swapconf.plan.modes import KEEP, RECOMPUTED, uniform
 from swapconf.plan.planned import needed_bytes
 from swapconf.study.study import Study, study_for_check
-from swapconf.timing import hardware
-from swapconf.timing.cost import Machine
 from swapconf.words.units import show_bytes
 
 HEADING = "## Plans of composed traces"
 _HEAD = ("model", "layout", "stages composed", "budget", "plan", "with fragments, true", "used peak, off by")
-_ANYTHING = 1 << 50
 _LAYERS = 4
 
 
@@ -68,16 +62,13 @@ def main() -> None:
     text = "\n".join([HEADING, "", *paragraph(words), *table(_HEAD, rows)]).rstrip()
     print(text)
     if given.out:
-        before = given.out.read_text(encoding="utf-8").rstrip()
-        old = "\n".join(section(given.out, HEADING)).rstrip()
-        after = before.replace(old, text) if old else f"{before}\n\n{text}"
-        given.out.write_text(after + "\n", encoding="utf-8")
+        put(given.out, HEADING, text)
 
 
 def _of_base(base: Base, given: argparse.Namespace, count: int, rng: Random) -> Iterator[list[str]]:
     study, changes = _study(base)
     own = layout_of(study)
-    world = _world(study, changes, given.jobs, _ANYTHING)
+    world = world_of(study, changes, runner(given.jobs), ANYTHING, given.effort, composes=True)
     world.run([own], truly=True)
     sizes = rng.sample(range(4, 20), count)
     wanted = [replace(own, stages=2, deal=((2, 2),), data=own.data * 2, micro_batches=size) for size in sizes[::2]]
@@ -95,7 +86,7 @@ def _planned(
     budget = int(low + (high - low) * share)
     candidate = world.candidates[layout]
     study, changes = _study(base)
-    under = _world(study, changes, given.jobs, budget)
+    under = world_of(study, changes, runner(given.jobs), budget, given.effort, composes=True)
     under.run([layout_of(study), layout])
     best = best_of_keys(under.judge(layout), given.effort).chosen
     text = (ROOT / base.config).read_text(encoding="utf-8")
@@ -136,15 +127,6 @@ def _study(base: Base) -> tuple[Study, tuple[str, ...]]:
         settings["parallel.dataset_strategy"] = [[1, 1]] * base.inputs
     changes = tuple(f"{key}={json.dumps(value)}" for key, value in settings.items())
     return study_for_check(overrides.of_file(str(ROOT / base.config), changes), os.environ), changes
-
-
-def _world(study: Study, changes: Sequence[str], jobs: int, budget: int) -> Judged:
-    machine = Machine(hardware=hardware.load(CARD))
-
-    def judge(candidate: Study, folders: Sequence[Path]) -> Judge:
-        return judge_of(candidate, folders, machine, Budget(card_bytes=budget), slower_link=SLOWER, max_entries=6)
-
-    return Judged(study, changes, RunSettings(composes=True), runner(jobs), judge, may_deal=False)
 
 
 if __name__ == "__main__":

@@ -50,6 +50,14 @@ def kept(page: Path, heading: str = HISTORY) -> list[str]:
     return ["", *lines[lines.index(heading) :]] if heading in lines else []
 
 
+def put(page: Path, heading: str, text: str) -> None:
+    """The section of this heading, in place of the one that the page has, or behind all others."""
+    before = page.read_text(encoding="utf-8").rstrip()
+    old = "\n".join(section(page, heading)).rstrip()
+    after = before.replace(old, text.rstrip()) if old else f"{before}\n\n{text}"
+    page.write_text(after.rstrip() + "\n", encoding="utf-8")
+
+
 def section(page: Path, heading: str) -> list[str]:
     """Lines of the page from this heading to the next one; none where it has no such heading."""
     lines = kept(page, heading)[1:]

@@ -18,23 +18,19 @@ from dataclasses import dataclass
 from math import isfinite
 
 from cases import ROOT
-from evidence_page import paragraph, section, table
-from layout_exhaustive import BESIDE, CARD, PAGE, SLOWER, runner
+from evidence_page import paragraph, put, table
+from layout_exhaustive import ANYTHING, BESIDE, CARD, PAGE, runner, world_of
 
 from swapconf.config import overrides
 from swapconf.layout.found import Found
 from swapconf.layout.judged import Judged
 from swapconf.layout.layout import Layout, layout_of
 from swapconf.layout.legal import layouts, wishes
-from swapconf.layout.runs import RunSettings
 from swapconf.layout.search import Limit, Search
-from swapconf.plan.judge import Judge, judge_of
-from swapconf.plan.limits import Budget
 from swapconf.plan.modes import KEEP, RECOMPUTED, uniform
 from swapconf.plan.planned import needed_bytes
-from swapconf.study.study import Study, study_for_check
+from swapconf.study.study import study_for_check
 from swapconf.timing import hardware
-from swapconf.timing.cost import Machine
 from swapconf.words.units import show_bytes
 
 CONFIG = str(ROOT / "configs/small/qwen3_default_swap.yaml")
@@ -58,7 +54,6 @@ LAYOUT = {
     "parallel.dataset_strategy": [[2, 1]] * 4,
 }
 FIXED = ("batch_size", "use_seq_parallel", "enable_parallel_optimizer", "model_parallel")
-_ANYTHING = 1 << 50
 _STAGES = ("layout", "stages composed", "used peak of a stage", "with fragments", "step without a strategy")
 _SEARCHES = (
     "budget",
@@ -98,26 +93,17 @@ def main() -> None:
     found = [one for one in layouts(own, given.cards, wishes(FIXED, [])) if one.name not in given.without]
 
     def world(budget: int, *, composes: bool) -> Judged:
-        machine = Machine(hardware=hardware.load(CARD))
+        return world_of(study, changes(), runner(given.jobs), budget, given.effort, composes=composes)
 
-        def judge(candidate: Study, folders: Sequence[os.PathLike[str]]) -> Judge:
-            return judge_of(candidate, folders, machine, Budget(card_bytes=budget), slower_link=SLOWER, max_entries=6)  # type: ignore[arg-type]
-
-        settings = RunSettings(composes=composes)
-        return Judged(study, changes(), settings, runner(given.jobs), judge, effort=given.effort, may_deal=False)
-
-    rows = list(compared(world(_ANYTHING, composes=False), world(_ANYTHING, composes=True), own, found))
-    budgets = list(_budgets(world(_ANYTHING, composes=False), own))
+    rows = list(compared(world(ANYTHING, composes=False), world(ANYTHING, composes=True), own, found))
+    budgets = list(_budgets(world(ANYTHING, composes=False), own))
     searches = [
         _search(budget, [world(budget, composes=one) for one in (False, True)], own, found) for budget in budgets
     ]
     text = "\n".join(lines(rows, searches))
     print(text)
     if given.write:
-        before = PAGE.read_text(encoding="utf-8").rstrip()
-        old = "\n".join(section(PAGE, BESIDE))
-        after = before.replace(old, text) if old else f"{before}\n\n{text}"
-        PAGE.write_text(after.rstrip() + "\n", encoding="utf-8")
+        put(PAGE, BESIDE, text)
 
 
 def compared(run: Judged, made: Judged, own: Layout, found: Sequence[Layout]) -> Iterator[Row]:

@@ -35,6 +35,7 @@ from swapconf.layout.layout import Layout, layout_of
 from swapconf.layout.legal import layouts, wishes
 from swapconf.layout.runs import Refused, RunSettings
 from swapconf.layout.search import Limit, Search
+from swapconf.layout.stages import Runner
 from swapconf.plan.judge import Judge, judge_of
 from swapconf.plan.limits import Budget
 from swapconf.plan.modes import KEEP, RECOMPUTED, uniform
@@ -50,7 +51,7 @@ SHARES = (0.25, 0.75, 1.1, 4.0)  # of the way from full recompute to no strategy
 SAME = 0.005  # of a step
 BUDGETS = "## Under each budget"
 BESIDE = "## Composed instead of run"  # what layout_composed.py puts behind it
-_ANYTHING = 1 << 50
+ANYTHING = 1 << 50
 _NO_FIT = "does not fit"
 _SUMMARY = ("model", "as the YAML has it", "layouts", "budgets", "worst gap", "own is faster", "bounds too high")
 _HEAD = (
@@ -164,13 +165,13 @@ def _of_model(model: str, given: argparse.Namespace) -> Iterator[Row]:
     found = layouts(own, given.cards, wishes(given.fix, given.vary))
     card = hardware.load(CARD)
     run = runner(given.jobs)
-    first = _world(study, changes, run, _ANYTHING, given.effort)
+    first = world_of(study, changes, run, ANYTHING, given.effort)
     first.checked(found)
     trainable = [layout for layout in found if layout in first.candidates]
     print(f"{model}: {len(trainable)} of {len(found)} layouts can be trained", flush=True)
     for budget in _budgets(first, own)[: given.budgets]:
         start = time.monotonic()
-        judged = _world(study, changes, run, budget, given.effort)
+        judged = world_of(study, changes, run, budget, given.effort)
         judged.checked(found)
         world = Remembered(judged)
         for layout in trainable:
@@ -200,20 +201,22 @@ def _of_model(model: str, given: argparse.Namespace) -> Iterator[Row]:
         )
 
 
-def runner(jobs: int):  # type: ignore[no-untyped-def]
+def runner(jobs: int) -> Runner:
     def run(orders: Sequence[RankOrder]) -> Reports:
         return reports_of(orders, jobs, reuse=True)
 
     return run
 
 
-def _world(study: Study, changes: Sequence[str], runner, budget: int, effort: float) -> Judged:  # type: ignore[no-untyped-def]
+def world_of(
+    study: Study, changes: Sequence[str], run: Runner, budget: int, effort: float, *, composes: bool = False
+) -> Judged:
     machine = Machine(hardware=hardware.load(CARD))
 
     def judge(candidate: Study, folders: Sequence[Path]) -> Judge:
         return judge_of(candidate, folders, machine, Budget(card_bytes=budget), slower_link=SLOWER, max_entries=6)
 
-    return Judged(study, changes, RunSettings(composes=False), runner, judge, effort=effort, may_deal=False)
+    return Judged(study, changes, RunSettings(composes=composes), run, judge, effort=effort, may_deal=False)
 
 
 def _budgets(world: Judged, own: Layout) -> list[int]:

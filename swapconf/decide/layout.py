@@ -78,12 +78,14 @@ def layout_of_mcore(case: Case) -> Layout | None:
     return layout_of(case.config)
 
 
-def cuts_sequences(config: Config, network: Network | None) -> bool:
-    """Whether the layers of a legacy Llama are built for parts of a sequence: as soon as there is to be more than one,
-    though the trainer makes them with stages alone (mindformers 1.9.0, models/llama/llama.py:117)."""
+def sequence_parts(config: Config, network: Network | None) -> int:
+    """For how many parts of a sequence the layers of a legacy Llama are built, 1 for whole ones: as soon as there is to
+    be more than one, though the trainer makes them with stages alone (mindformers 1.9.0, models/llama/llama.py:117)."""
     parts = config.given.get(SEQUENCE_PARTS)
     is_llama = config.model.legacy and network is not None and network.family == "llama"
-    return is_llama and isinstance(parts, int) and parts > 1 and not config.mode_without_gradient
+    if not is_llama or not isinstance(parts, int) or config.mode_without_gradient:
+        return 1
+    return max(parts, 1)
 
 
 def heads_fit(config: Config, layout: Layout) -> bool:

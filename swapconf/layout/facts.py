@@ -24,7 +24,6 @@ from swapconf.timing.schedule import micro_end
 from swapconf.timing.timing import COLLECTIVE, COMPUTE
 from swapconf.trace.lifetimes import CATEGORIES, Category
 from swapconf.trace.trace import Trace
-from swapconf.trace.work import size_bytes
 from swapconf.whatif.evaluation import RankStep
 
 _OUTSIDE = -1  # in place of a layer
@@ -137,7 +136,8 @@ def _parts(step: RankStep, machine: Machine, layout: Layout) -> dict[int, Part]:
     for number in sorted(set(layer.tolist())):
         mine, waited = computes & (layer == number), [kernel for kernel in waits if layer[kernel] == number]
         computed_us, multiplied_us = float(step.duration_us[mine].sum()), float(products[mine].sum())
-        each = Counter(_exchange(_signature(step, kernel)) for kernel in waited)
+        asked = (_signature(step, kernel) for kernel in waited)
+        each = Counter(Exchange(primitive=one.primitive, whole_bytes=one.whole_bytes) for one in asked)
         made = Counter({item: times // micro_batches for item, times in each.items()})
         found[number] = Part(
             us=(computed_us + float(step.duration_us[waited].sum())) / micro_batches,
@@ -173,11 +173,6 @@ def _cuts_tensors(ranks: Sequence[int], tensors: int) -> bool:
 
 def _signature(step: RankStep, kernel: int) -> Signature:
     return step.load.signatures[int(step.load.index[kernel])]
-
-
-def _exchange(signature: Signature) -> Exchange:
-    whole_bytes = max(size_bytes(signature.inputs), size_bytes(signature.outputs))
-    return Exchange(primitive=signature.primitive, whole_bytes=whole_bytes)
 
 
 def _layers(names: Sequence[str]) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

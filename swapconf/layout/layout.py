@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from swapconf.config.config import Config, Dialect
+from swapconf.config.nodes import Document
 from swapconf.decide.requests import stage_map
 from swapconf.study.study import Study
 from swapconf.upstream.conditional import DATA, EXPERTS
@@ -123,16 +124,16 @@ def layout_of(study: Study) -> Layout:
         contexts=config.pipeline.context_parallel,
         experts=_count(config, *EXPERTS),
         is_sequence=config.pipeline.sequence_parallel and config.pipeline.model_parallel > 1,
-        shards_optimizer=plain(study, OPTIMIZER) is True,
+        shards_optimizer=plain(study.document, OPTIMIZER) is True,
         batch=config.runtime.batch_size or 1,
         micro_batches=told if isinstance(told, int) and told > 0 else 1,
         deal=stage_map(config, number).shares,
     )
 
 
-def plain(study: Study, path: str) -> object:
+def plain(document: Document, path: str) -> object:
     """What stands at a path of the YAML; None where nothing does."""
-    entry = study.document.entry_at(path)
+    entry = document.entry_at(path)
     return entry.value.plain() if entry is not None else None
 
 

@@ -166,7 +166,7 @@ def _made(
 
 def _tokens_per_second(layout: Layout, study: Study, step_us: float) -> float | None:
     length = size(study.config, *_SEQUENCE)
-    halves = plain(study, "micro_batch_interleave_num")
+    halves = plain(study.document, "micro_batch_interleave_num")
     times = halves if isinstance(halves, int) and halves > 0 else 1
     if length is None or not step_us:
         return None

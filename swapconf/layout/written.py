@@ -15,7 +15,7 @@ from typing import Any
 import yaml
 
 from swapconf.config import base_config
-from swapconf.config.nodes import Document, Node
+from swapconf.config.nodes import Node
 from swapconf.config.overrides import changed
 from swapconf.config.rewriting import CannotRewrite, refuse_elsewhere
 from swapconf.config.yaml_edits import with_keys
@@ -51,7 +51,11 @@ def keys(study: Study, layout: Layout) -> Keys:
 
 def changes(study: Study, layout: Layout) -> tuple[str, ...]:
     """The same as ``A.B.C=VALUE`` each."""
-    return tuple(f"{path}={dump_inline(value)}" for path, value in keys(study, layout).items())
+    return _as_changes(keys(study, layout))
+
+
+def _as_changes(new: Keys) -> tuple[str, ...]:
+    return tuple(f"{path}={dump_inline(value)}" for path, value in new.items())
 
 
 def write(text: str, study: Study, layout: Layout) -> str:
@@ -59,7 +63,7 @@ def write(text: str, study: Study, layout: Layout) -> str:
     document = study.document
     hint = phrase("an anchor, a merge key or an included file may reach into them: write their values out")
     new, aliases = keys(study, layout), _aliases(text, document.file)
-    wanted: Any = changed(document, changes(study, layout)).root.plain()
+    wanted: Any = changed(document, _as_changes(new)).root.plain()
     for path, value in new.items():
         for other in aliases.get(path, ()):
             _put(wanted, other, value)
@@ -67,7 +71,9 @@ def write(text: str, study: Study, layout: Layout) -> str:
     try:
         for section, inside in _by_section(new).items():
             # what is written through an anchor, as of `data_parallel` in `dataset_strategy`, is said already
-            missing = {key: value for key, value in inside.items() if not _stands(again, (*section, key), value)}
+            missing = {
+                key: value for key, value in inside.items() if not _is(plain(again, ".".join((*section, key))), value)
+            }
             text = with_keys(text, section, missing)
             again = base_config.of_text(text, document.file)
     except (yaml.YAMLError, SwapconfError):
@@ -104,9 +110,9 @@ def _put(values: Any, path: str, value: Any) -> None:
     values[last] = value
 
 
-def _stands(document: Document, path: Sequence[str], value: Any) -> bool:
-    entry = document.entry_at(".".join(path))
-    return entry is not None and entry.value.plain() == value and type(entry.value.plain()) is type(value)
+def _is(given: object, value: object) -> bool:
+    """A number is not the switch that equals it."""
+    return type(given) is type(value) and given == value
 
 
 def _by_section(new: Keys) -> dict[tuple[str, ...], dict[str, Any]]:
@@ -119,7 +125,7 @@ def _by_section(new: Keys) -> dict[tuple[str, ...], dict[str, Any]]:
 
 def _wanted(study: Study, own: Layout, layout: Layout) -> Iterator[tuple[str, Any]]:
     def name(paths: Sequence[str]) -> str:
-        return next((path for path in paths if plain(study, path) is not None), paths[0])
+        return next((path for path in paths if plain(study.document, path) is not None), paths[0])
 
     degrees = (
         (DATA, layout.data, own.data),
@@ -135,21 +141,21 @@ def _wanted(study: Study, own: Layout, layout: Layout) -> Iterator[tuple[str, An
         yield OPTIMIZER, layout.shards_optimizer
     if layout.batch != own.batch:
         yield _BATCH, layout.batch
-        if plain(study, _BATCH_OF_MODEL) == plain(study, _BATCH):
+        if plain(study.document, _BATCH_OF_MODEL) == plain(study.document, _BATCH):
             yield _BATCH_OF_MODEL, layout.batch
     has_stages = layout.stages > 1
     yield MICRO_BATCHES, layout.micro_batches if has_stages else 1
     yield ACCUMULATION, 1 if has_stages else layout.micro_batches
     yield from _cut(study, layout)
     yield from _dealt(study, own, layout, name(_INTERLEAVE))
-    if plain(study, _VOCABULARY) is True and has_stages:
+    if plain(study.document, _VOCABULARY) is True and has_stages:
         yield _VOCABULARY, False
 
 
 def _cut(study: Study, layout: Layout) -> Iterator[tuple[str, Any]]:
     """How the data is cut: the first number of each input is that of ``data``."""
-    given = plain(study, _CUT)
-    if plain(study, "parallel.full_batch") is False and isinstance(given, list):
+    given = plain(study.document, _CUT)
+    if plain(study.document, "parallel.full_batch") is False and isinstance(given, list):
         yield _CUT, [[layout.data, *one[1:]] if isinstance(one, list) and one else one for one in given]
 
 
@@ -159,7 +165,7 @@ def _dealt(study: Study, own: Layout, layout: Layout, interleave: str) -> Iterat
     if layout.interleaves == own.interleaves:
         return
     yield interleave, layout.interleaves
-    given = plain(study, _PIPELINE)
+    given = plain(study.document, _PIPELINE)
     pipeline = dict(given) if isinstance(given, dict) else {}
     is_on = layout.interleaves > 1
     yield _PIPELINE, {**pipeline, "pipeline_interleave": is_on, **({"pipeline_scheduler": "1f1b"} if is_on else {})}
@@ -176,9 +182,9 @@ def offset(deal: Deal) -> int | list[int] | list[list[int]]:
 
 def _says(study: Study, path: str, value: Any) -> bool:
     """Whether a key, or its absence, says a value already."""
-    given = plain(study, path)
+    given = plain(study.document, path)
     if given is None and path in _SEQUENCE:
         return value is False
     if given is None:
         return path in (MICRO_BATCHES, ACCUMULATION, _OFFSET, _BATCH_OF_MODEL) and value in (0, 1)
-    return type(given) is type(value) and given == value
+    return _is(given, value)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import TypeAlias
 
 from swapconf.config.config import Config
-from swapconf.decide.layout import cuts_sequences
+from swapconf.decide.layout import sequence_parts
 from swapconf.decide.uncompiled import uncompiled
 from swapconf.models.network import Network
 from swapconf.plan.modes import KEEP, Atom, Plan, entries
@@ -18,7 +18,7 @@ Refused: TypeAlias = frozenset[Atom]  # entries that together are not compiled
 def known(config: Config, network: Network, versions: Versions) -> frozenset[Refused]:
     """What is refused whatever else a plan has: also by mindformers, whole layers where sequences come in parts."""
     paths = [path for template in network.templates for path in uncompiled(template, versions)]
-    whole = [""] if cuts_sequences(config, network) else []
+    whole = [""] if sequence_parts(config, network) > 1 else []
     return frozenset(frozenset({Atom("recompute", path)}) for path in (*paths, *whole))
 
 

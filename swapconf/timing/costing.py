@@ -56,6 +56,16 @@ class Signature:
     ranks: tuple[int, ...] = ()
     attention: Attention | None = None
 
+    @property
+    def seen_attention(self) -> Attention | None:
+        """As far as shapes tell it, where nothing else does."""
+        return self.attention or attention_of(primitive_of(self.primitive), self.inputs)
+
+    @property
+    def whole_bytes(self) -> int:
+        """Of a collective, what `collective_us` asks for."""
+        return max(size_bytes(self.inputs), size_bytes(self.outputs))
+
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:
@@ -112,7 +122,7 @@ def products_us(load: Workload, machine: Machine) -> NDArray[np.float64]:
     found = []
     for signature, done in zip(load.signatures, _works(load), strict=True):
         family, made_of = _terms(signature, done, hardware)
-        found.append(made_of.matrix_us / (1.0 if is_own else hardware.fits[family].matrix) if _products(done) else 0.0)
+        found.append(made_of.matrix_us / (1.0 if is_own else hardware.fits[family].matrix))
     return np.array(found, dtype=np.float64)[load.index]
 
 
@@ -205,10 +215,8 @@ def _estimate(signature: Signature, hardware: Hardware, host: Host) -> Estimate:
     if primitive in VIEWS:
         return Estimate(0.0, "other")
     if primitive in COLLECTIVES:
-        whole_bytes = max(size_bytes(signature.inputs), size_bytes(signature.outputs))
-        return Estimate(collective_us(primitive, whole_bytes, signature.ranks, hardware), EXCHANGES)
-    attention = signature.attention or attention_of(primitive, signature.inputs)
-    done = work(primitive, signature.inputs, signature.outputs, attention=attention)
+        return Estimate(collective_us(primitive, signature.whole_bytes, signature.ranks, hardware), EXCHANGES)
+    done = work(primitive, signature.inputs, signature.outputs, attention=signature.seen_attention)
     if primitive == COPY:
         return Estimate(1e6 * seconds(done, hardware, host), COPIES)
     family, made_of = _terms(signature, done, hardware)
@@ -222,10 +230,9 @@ def _estimate(signature: Signature, hardware: Hardware, host: Host) -> Estimate:
 
 
 def _terms(signature: Signature, done: Work, hardware: Hardware) -> tuple[str, Terms]:
-    """Its family, and what it is made of. ``done``: what it does, neither a copy nor a collective."""
+    """Its family, and what it is made of. ``done``: what it does."""
     primitive = primitive_of(signature.primitive)
-    attention = signature.attention or attention_of(primitive, signature.inputs)
-    family = family_of(primitive, attention, (*signature.inputs, *signature.outputs))
+    family = family_of(primitive, signature.seen_attention, (*signature.inputs, *signature.outputs))
     return family, terms(primitive, signature.inputs, signature.outputs, done, hardware)
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from swapconf.decide.layout import cuts_sequences, size
+from swapconf.decide.layout import sequence_parts, size
 from swapconf.decide.rules.case import Case, finding
 from swapconf.upstream.conditional import SEQUENCE_PARTS
 from swapconf.words.findings import Finding, Severity
@@ -22,13 +22,14 @@ from swapconf.words.phrases import phrase
 
 RULE = "sequence-parts"
 _RECOMPUTE, _BY_TOKEN = "recompute_config.recompute", "calculate_per_token_loss"
+_NO_SUCH_SHAPE = "need to broadcast|accumulate of x_shape"
 _IN_MODEL = ("use_eod_attn_mask_compression", "use_ring_attention")
 
 
 def check(case: Case) -> Iterator[Finding]:
     config = case.config
-    parts = config.given.get(SEQUENCE_PARTS)
-    if not cuts_sequences(case.config, case.network) or not isinstance(parts, int):
+    parts = sequence_parts(config, case.network)
+    if parts == 1:
         return
     if config.pipeline.num_stages == 1 or config.given.get("use_parallel") is False:
         yield finding(
@@ -41,7 +42,7 @@ def check(case: Case) -> Iterator[Finding]:
                 parts=parts,
             ),
             phrase("write `seq_split_num: 1`, or `pipeline_stage: 2` or more"),
-            stops_with="need to broadcast|accumulate of x_shape",
+            stops_with=_NO_SUCH_SHAPE,
         )
         return
     yield from _refused_beside(case, parts)
@@ -58,7 +59,7 @@ def check(case: Case) -> Iterator[Finding]:
                 parts=parts,
             ),
             phrase("write a `seq_split_num` that divides it"),
-            stops_with="need to broadcast|accumulate of x_shape",
+            stops_with=_NO_SUCH_SHAPE,
         )
 
 

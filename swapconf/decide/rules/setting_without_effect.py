@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from swapconf.decide.layout import ALGORITHM, ULYSSES_DEGREE, cuts_sequences, refused_algorithm
+from swapconf.decide.layout import ALGORITHM, ULYSSES_DEGREE, refused_algorithm, sequence_parts
 from swapconf.decide.lazy_inline import lazily_inlined
 from swapconf.decide.rules.case import Case, finding
 from swapconf.upstream.conditional import LINES_OF, SEQUENCE_PARTS, TABLE, Conditional, Need
@@ -53,11 +53,13 @@ def check(case: Case) -> Iterator[Finding]:
 
 def _voids(case: Case) -> Iterator[_Void]:
     given = case.config.given
-    stops = refused_algorithm(case.config, case.versions.mindformers)  # not without effect
+    counts: set[str] = set()  # what is not without effect: it stops the training
+    if refused_algorithm(case.config, case.versions.mindformers):
+        counts |= {ALGORITHM, ULYSSES_DEGREE}
+    if sequence_parts(case.config, case.network) > 1:
+        counts.add(SEQUENCE_PARTS)
     for entry in TABLE:
-        if stops and entry.path[0] in (ALGORITHM, ULYSSES_DEGREE):
-            continue
-        if entry.path[0] == SEQUENCE_PARTS and cuts_sequences(case.config, case.network):
+        if entry.path[0] in counts:
             continue
         path = next((path for path in entry.path if given.get(path) is not None), None)
         if path is None or not _asks(given[path], entry) or any(given.get(other) is not None for other in entry.unless):
