@@ -27,7 +27,7 @@ class Children:
         self.board = Path(self._folder.name)
         self._total, self._done = total, 0
         self._progress = Progress(total, title, self._lines)
-        self._told: dict[tuple[str, int, str], str] = {}
+        self._told: dict[tuple[str, str, int, str], str] = {}
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._tell, daemon=True)
 
@@ -68,7 +68,7 @@ class Children:
         while not self._ended.wait(_LOOK_SECONDS):
             children = self._watch.children()
             for child in children:
-                key, station = (child.file, child.rank, child.part), _station(child)
+                key, station = (child.file, child.title, child.rank, child.part), _station(child)
                 if self._told.get(key) != station:
                     self._told[key] = station
                     say(
@@ -93,8 +93,9 @@ def line_of(child: Child, *, many_files: bool) -> str:
     name = phrase("rank {rank}", rank=child.rank)
     if child.part:
         name = phrase("rank {rank}, {part}", rank=child.rank, part=child.part)
-    if many_files:
-        name = phrase("{file}: {text}", file=Path(child.file).name, text=name)
+    of = child.title or (Path(child.file).name if many_files else "")
+    if of:
+        name = phrase("{file}: {text}", file=of, text=name)
     left = left_seconds(child.came, child.seconds, child.since)
     if left is None:
         return phrase("{name}: {doing}, {seconds:.0f} s", name=name, doing=child.came.words, seconds=child.seconds)

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from swapconf.dryrun.came_to import Came, Reader
 from swapconf.dryrun.job import Folder
+from swapconf.dryrun.rank_order import RankOrder
 from swapconf.files import json_object
 from swapconf.files.writing import replace_text
 
@@ -25,12 +26,14 @@ class Child:
     """One that runs.
 
     Attributes:
+        title: What it is of, "" where the file tells.
         part: Which run of a folded rank, "" for the whole.
         seconds: Since it was started.
         since: How many of them in the part that it is in.
     """
 
     file: str
+    title: str
     rank: int
     part: str
     came: Came
@@ -39,17 +42,15 @@ class Child:
 
 
 @contextmanager
-def entered(board: Path | None, file: str, rank: int, part: str, folder: Folder) -> Iterator[None]:
+def entered(order: RankOrder, part: str, folder: Folder) -> Iterator[None]:
     """While a child runs. A board that cannot be written is no fault of the run."""
-    if board is None:
+    if order.board is None:
         yield
         return
-    entry = board / f"{os.getpid()}-{rank}-{part or 'whole'}.json"
+    entry = order.board / f"{os.getpid()}-{order.rank}-{part or 'whole'}.json"
+    told = {"file": order.document.file, "title": order.title, "rank": order.rank, "part": part}
     with suppress(OSError):
-        replace_text(
-            entry,
-            json.dumps({"file": file, "rank": rank, "part": part, "folder": str(folder.path), "start": time.time()}),
-        )
+        replace_text(entry, json.dumps({**told, "folder": str(folder.path), "start": time.time()}))
     try:
         yield
     finally:
@@ -71,7 +72,7 @@ class Watch:
         found = []
         for entry in sorted(self._board.glob("*.json")):
             known = json_object.read(entry)
-            if not {"file", "rank", "part", "folder", "start"} <= known.keys():
+            if not {"file", "title", "rank", "part", "folder", "start"} <= known.keys():
                 continue  # it ended meanwhile
             folder = known["folder"]  # a process that runs another config enters that under the same name
             reader = self._readers.setdefault(folder, Reader(Folder(Path(folder))))
@@ -81,6 +82,7 @@ class Watch:
             found.append(
                 Child(
                     known["file"],
+                    known["title"],
                     known["rank"],
                     known["part"],
                     came,
@@ -88,4 +90,4 @@ class Watch:
                     now - self._since[folder][1],
                 )
             )
-        return sorted(found, key=lambda child: (child.file, child.rank, child.part))
+        return sorted(found, key=lambda child: (child.file, child.title, child.rank, child.part))

@@ -119,7 +119,7 @@ def run(order: RankOrder, study: Study, part: str = "") -> Ran:
             told = last_graph.no_space(place, last_graph.needed_bytes(study, blank.stage, prints), prints)
             if not told:
                 job = replace(job, prints_graph=prints.graph, prints_fused=prints.fused)
-            with board.entered(order.board, order.document.file, order.rank, part, folder):
+            with board.entered(order, part, folder):
                 finished = _launched(job, folder, variables)
             ran = _ran(blank, order, study, folder, finished)
             report = replace(ran.report, findings=(*ran.report.findings, *told))

@@ -4,11 +4,11 @@
 cannot even compile it ("Load backend failed"). A YAML for prediction has no ``optimizer``, without which mindformers
 cannot train, and a dry run is one of training; where it has one, ``run_mode`` says that it is none for training, and
 mindformers 1.9.0 then fills in nothing that a training needs (``ConfigTemplate.apply_template``, when it reads the
-file). Nor is there one with an optimizer that mindformers no longer has, where no code is told that may bring it. An
-mcore model whose config.json cannot be read is not built either
-(``merge_model_config`` of 1.9.0 opens it whatever the YAML says itself; legacy models do not need it), nor a model
-that nothing names, nor one of ``auto_register`` without the folder with its code
-(``MindFormerRegister.auto_register``).
+file); nor where none is said, so that a training then stops at what is missing (measured with 1.9.0). Nor is there one
+with an optimizer that mindformers no longer has, where no code is told that may bring it. An mcore model whose
+config.json cannot be read is not built either (``merge_model_config`` of 1.9.0 opens it whatever the YAML says itself;
+legacy models do not need it), nor a model that nothing names, nor one of ``auto_register`` without the folder with its
+code (``MindFormerRegister.auto_register``).
 """
 
 from __future__ import annotations
@@ -24,12 +24,15 @@ from swapconf.dryrun.cann import find_cann
 from swapconf.dryrun.environment import without_shim
 from swapconf.dryrun.pynative import refusals
 from swapconf.study.study import Study
+from swapconf.upstream.versions import reached
 from swapconf.words.findings import Finding, Severity
 from swapconf.words.phrases import phrase
 
 RULE, NO_TRAINING = "graph-engine-no-dry-run", "no-training"
 NO_MODEL, NO_CODE, NO_OPTIMIZER = "no-model", "no-model-code", "no-optimizer"
 _GRAPH_ENGINE = "O2"
+_LEARNING_RATES = ("lr_schedule", "grouped_lr_schedule", "optimizer.learning_rate")
+_READS_MONITOR = "1.8.0"
 
 
 def no_dry_run(study: Study, level: int, environment: Mapping[str, str], register_path: str = "") -> Iterator[Finding]:
@@ -89,6 +92,29 @@ def _no_training(study: Study) -> Iterator[Finding]:
             ),
             hint=phrase("a dry run is one of training; where the YAML is for that, too: --set run_mode=train"),
         )
+    elif mode is None and (missing := list(_not_filled_in(study))):
+        yield Finding(
+            origin=config.origin("run_mode"),
+            rule=NO_TRAINING,
+            severity=Severity.ERROR,
+            message=phrase(
+                "without `run_mode` mindformers fills in nothing that a training needs, and stops where there is no "
+                "{missing}",
+                missing=", ".join(f"`{key}`" for key in missing),
+            ),
+            hint=phrase("say that it is one of training: --set run_mode=train, or in the YAML"),
+        )
+
+
+def _not_filled_in(study: Study) -> Iterator[str]:
+    """What mindformers reads in each training without looking whether it is there (``trainer/base_trainer.py``)."""
+    document = study.document
+    if document.entry_at("runner_wrapper") is None:
+        yield "runner_wrapper"
+    if all(document.entry_at(key) is None for key in _LEARNING_RATES):
+        yield "lr_schedule"
+    if document.entry_at("monitor_config") is None and reached(study.versions.mindformers, _READS_MONITOR):
+        yield "monitor_config"
 
 
 def _no_optimizer(study: Study, register_path: str) -> Iterator[Finding]:

@@ -34,7 +34,8 @@ class RankOrder:
     before Python goes on, as it always does on one card; ``load``: how tokens are spread over its experts. ``steps``:
     how many are trained to see what grows from one to the next, where they are more than usual; ``is_watched``: this is
     the run that does it, see `watched.py`. ``keeps_graph``: MindSpore's last graph of a run with a strategy, too.
-    ``board``: where its children are entered while they run, see `board.py`."""
+    ``board``: where its children are entered while they run, see `board.py`, and ``title``: what they are of where the
+    name of the YAML does not tell."""
 
     document: Document
     rank: int
@@ -54,6 +55,7 @@ class RankOrder:
     machine: Machine | None = None
     settings: Settings = NONE
     board: Path | None = None
+    title: str = ""
     register_path: str = field(default_factory=lambda: register_path(os.environ.get(REGISTER_PATH, "")))
 
     def study(self, document: Document) -> Study:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from swapconf.config.overrides import of_file
@@ -77,12 +77,12 @@ def asked_of(candidate: Candidate, settings: RunSettings) -> Asked:
     turned: list[RankOrder] = []
     if is_turned_by_swap(plain.config, plain.versions):
         other = study_for_run(runs.without_strategy(file, candidate.changes, NOTHING_SWAPPED), os.environ)
-        turned = _orders(other, place / SWAP_ON, settings)
-    return asked(plain, _orders(plain, place, settings), turned)
+        turned = _orders(other, place / SWAP_ON, settings, candidate.layout)
+    return asked(plain, _orders(plain, place, settings, candidate.layout), turned)
 
 
-def _orders(study: Study, place: Path, settings: RunSettings) -> list[RankOrder]:
-    return runs.orders(
+def _orders(study: Study, place: Path, settings: RunSettings, layout: Layout) -> list[RankOrder]:
+    orders = runs.orders(
         study.document,
         study,
         place,
@@ -90,3 +90,4 @@ def _orders(study: Study, place: Path, settings: RunSettings) -> list[RankOrder]
         timeout_seconds=settings.timeout_seconds,
         register_path=settings.register_path,
     )
+    return [replace(order, title=layout.name) for order in orders]

@@ -12,12 +12,18 @@ import pytest
 from swapconf.cli import children as module
 from swapconf.cli.children import Children, line_of
 from swapconf.config.cluster import Cluster
+from swapconf.config.yaml_document import parse
 from swapconf.dryrun.board import Child, Watch, entered
 from swapconf.dryrun.came_to import Came, Station
 from swapconf.dryrun.job import Folder, Job
 from swapconf.dryrun.launch import launch
+from swapconf.dryrun.rank_order import RankOrder
 from swapconf.dryrun.time_left import left_seconds
 from tests.unit.test_came_to import LINE
+
+
+def _order(board: Path | None, file: str, rank: int, title: str = "") -> RankOrder:
+    return RankOrder(document=parse("seed: 0", file), rank=rank, board=board, title=title)
 
 
 def test_a_child_is_on_the_board_while_it_runs(tmp_path: Path) -> None:
@@ -25,7 +31,7 @@ def test_a_child_is_on_the_board_while_it_runs(tmp_path: Path) -> None:
     board.mkdir()
     folder.path.mkdir()
     watch = Watch(board)
-    with entered(board, "b.yaml", 4, "layers_6", folder), entered(board, "a.yaml", 9, "", folder):
+    with entered(_order(board, "b.yaml", 4), "layers_6", folder), entered(_order(board, "a.yaml", 9), "", folder):
         start = time.time()
         first, second = watch.children(start + 5)
         assert (first.file, first.rank, second.rank, second.part) == ("a.yaml", 9, 4, "layers_6")
@@ -42,19 +48,19 @@ def test_a_process_that_runs_the_same_rank_of_another_layout_begins_anew(tmp_pat
     for folder in (first, second):
         folder.path.mkdir()
     watch = Watch(tmp_path)
-    with entered(tmp_path, "a.yaml", 0, "layers_4", first):
+    with entered(_order(tmp_path, "a.yaml", 0), "layers_4", first):
         first.log.write_text("something")
         (ahead,) = watch.children(time.time() + 60)
-    with entered(tmp_path, "a.yaml", 0, "layers_4", second):
+    with entered(_order(tmp_path, "a.yaml", 0), "layers_4", second):
         (child,) = watch.children(time.time() + 61)
     assert ahead.came.station is not Station.STARTING
     assert (child.came.station, child.since) == (Station.STARTING, 0)
 
 
 def test_a_board_that_is_not_there_stops_nothing(tmp_path: Path) -> None:
-    with entered(tmp_path / "elsewhere", "a.yaml", 0, "", Folder(tmp_path)):
+    with entered(_order(tmp_path / "elsewhere", "a.yaml", 0), "", Folder(tmp_path)):
         pass
-    with entered(None, "a.yaml", 0, "", Folder(tmp_path)):
+    with entered(_order(None, "a.yaml", 0), "", Folder(tmp_path)):
         pass
     (tmp_path / "broken.json").write_text('{"rank": 3}')
     assert Watch(tmp_path).children() == []
@@ -82,10 +88,18 @@ def test_a_run_that_writes_its_trace_is_nearly_done() -> None:
 
 
 def test_the_line_of_a_child() -> None:
-    child = Child("there/a.yaml", 4, "", Came(Station.STARTING), 12.3, 12.3)
+    child = Child("there/a.yaml", "", 4, "", Came(Station.STARTING), 12.3, 12.3)
     assert line_of(child, many_files=False) == "rank 4: starting, 12 s"
-    folded = Child("there/a.yaml", 4, "layers_6", Came(Station.COMPILING, "optimize"), 40, 10)
+    folded = Child("there/a.yaml", "", 4, "layers_6", Came(Station.COMPILING, "optimize"), 40, 10)
     assert line_of(folded, many_files=True).startswith("a.yaml: rank 4, layers_6: compiling (optimize), 40 s, about ")
+
+
+def test_runs_of_one_rank_are_told_by_what_they_are_of(tmp_path: Path) -> None:
+    orders = [_order(tmp_path, "a.yaml", 0, title) for title in ("dp8", "dp4 tp2")]
+    with entered(orders[0], "", Folder(tmp_path / "one")), entered(orders[1], "layers_6", Folder(tmp_path / "two")):
+        told = [line_of(child, many_files=False) for child in Watch(tmp_path).children()]
+    assert told[0].startswith("dp4 tp2: rank 0, layers_6: ")
+    assert told[1].startswith("dp8: rank 0: ")
 
 
 def test_a_log_has_one_line_for_each_station(
@@ -95,7 +109,7 @@ def test_a_log_has_one_line_for_each_station(
     folder = Folder(tmp_path)
     folder.log.write_text("x")
     folder.flags.write_text("{}")
-    with Children(2, "dry run") as shown, entered(shown.board, "a.yaml", 4, "", folder):
+    with Children(2, "dry run") as shown, entered(_order(shown.board, "a.yaml", 4), "", folder):
         for name in ("type_inference", "inline", "optimize"):
             with folder.log.open("a") as log:
                 log.write(LINE.format("start", name))

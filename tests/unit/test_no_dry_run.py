@@ -125,3 +125,22 @@ def test_the_code_of_a_model_of_ones_own_lies_in_a_folder_that_is_named(tmp_path
     assert f"no file {tmp_path / 'mine.py'}" in missing.message
     (tmp_path / "mine.py").touch()
     assert not list(no_dry_run(study, 1, {}, str(tmp_path)))
+
+
+def test_without_a_mode_what_mindformers_would_fill_in_has_to_be_there() -> None:
+    text = re.sub(r"(?m)^run_mode:.*\n", "", SMALL)
+
+    def found(text: str, mindformers: str = "1.9.0") -> list[str]:
+        study = study_document(parse(text, "train.yaml"), Versions(mindformers=mindformers), {})
+        return [finding.message for finding in no_dry_run(study, 1, {}) if finding.rule == NO_TRAINING]
+
+    assert found(text) == [
+        "without `run_mode` mindformers fills in nothing that a training needs, and stops where there is no "
+        "`monitor_config`"
+    ]
+    assert not found(text, "1.7.0")
+    whole = text + "monitor_config: {monitor_on: False}\n"
+    assert not found(whole)
+    (message,) = found(re.sub(r"(?m)^(runner_wrapper|lr_schedule):", r"my_\1:", whole))
+    assert message.endswith("`runner_wrapper`, `lr_schedule`")
+    assert not found("run_mode: train\n" + re.sub(r"(?m)^(runner_wrapper|lr_schedule):", r"my_\1:", text))
