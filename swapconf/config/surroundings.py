@@ -40,6 +40,7 @@ _LAYOUT = (  # read by decide/layout.py
     "parallel.parallel_mode",
     "parallel.full_batch",
     "parallel.dataset_strategy",
+    conditional.SCHEDULE,
     "parallel_config.use_seq_parallel",
     "calculate_per_token_loss",  # beside parts of a sequence
     "recompute_config.recompute",
@@ -62,7 +63,7 @@ def read(document: Document, mindformers: str) -> Surroundings:
     legacy = reader.legacy()
     for path in ("model", "model.model_config", "model.arch", "moe_config", *_CLASSES):
         reader.node(path)  # rules point at them
-    for path in ("model.model_config", "moe_config"):
+    for path in ("model.model_config", "moe_config", conditional.SCHEDULE):
         reader.keys(path)
     section = _plain(document.root.get("model"))
     config = Config(

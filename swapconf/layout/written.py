@@ -1,8 +1,8 @@
 """LAYOUT -> KEYS -> TEXT: what a YAML says for another layout; every other byte stays.
 
 What hangs together is set together: how data is cut (``dataset_strategy``, where ``full_batch`` is False),
-micro-batches or accumulation, ``offset``, the interleave with its ``pipeline_config``, and ``vocab_emb_dp``, which
-mindformers turns off with stages (core/parallel_config.py:63 of 1.9.0).
+micro-batches or accumulation, ``offset``, the interleave with its ``pipeline_config`` (without it MindSpore takes one
+schedule), and ``vocab_emb_dp``, which mindformers turns off with stages (core/parallel_config.py:63 of 1.9.0).
 """
 
 from __future__ import annotations
@@ -22,7 +22,17 @@ from swapconf.config.yaml_edits import with_keys
 from swapconf.config.yaml_text import dump_inline
 from swapconf.layout.layout import ACCUMULATION, MICRO_BATCHES, OPTIMIZER, Deal, Layout, layout_of, plain
 from swapconf.study.study import Study
-from swapconf.upstream.conditional import CONTEXTS, DATA, EXPERTS, STAGES, TENSORS
+from swapconf.upstream.conditional import (
+    CONTEXTS,
+    DATA,
+    EXPERTS,
+    INTERLEAVE,
+    SCHEDULE,
+    SCHEDULER,
+    SCHEDULERS,
+    STAGES,
+    TENSORS,
+)
 from swapconf.words.findings import SwapconfError
 from swapconf.words.phrases import phrase
 
@@ -30,7 +40,7 @@ _MODEL = "model.model_config."
 _SEQUENCE = ("parallel_config.use_seq_parallel", "parallel_config.sequence_parallel")
 _INTERLEAVE = (f"{_MODEL}pp_interleave_num", f"{_MODEL}virtual_pipeline_model_parallel_size")
 _BATCH, _BATCH_OF_MODEL = "runner_config.batch_size", f"{_MODEL}batch_size"
-_CUT, _PIPELINE, _OFFSET = "parallel.dataset_strategy", "parallel.pipeline_config", f"{_MODEL}offset"
+_CUT, _OFFSET = "parallel.dataset_strategy", f"{_MODEL}offset"
 _VOCABULARY = "parallel_config.vocab_emb_dp"
 _STEP = re.compile(r"([^.\[\]]+)(?![^\[]*\])|\[(\d+)\]")  # a key, or the number of an item
 
@@ -165,10 +175,9 @@ def _dealt(study: Study, own: Layout, layout: Layout, interleave: str) -> Iterat
     if layout.interleaves == own.interleaves:
         return
     yield interleave, layout.interleaves
-    given = plain(study.document, _PIPELINE)
+    given = plain(study.document, SCHEDULE)
     pipeline = dict(given) if isinstance(given, dict) else {}
-    is_on = layout.interleaves > 1
-    yield _PIPELINE, {**pipeline, "pipeline_interleave": is_on, **({"pipeline_scheduler": "1f1b"} if is_on else {})}
+    yield SCHEDULE, {**pipeline, INTERLEAVE: layout.interleaves > 1, SCHEDULER: SCHEDULERS[0]}
 
 
 def offset(deal: Deal) -> int | list[int] | list[list[int]]:

@@ -22,7 +22,7 @@ from swapconf.memory.categories import alive
 from swapconf.memory.marked_holders import marked_parts, marked_phases
 from swapconf.memory.peak import Peak, PeakPart, is_given_back, moment_of
 from swapconf.memory.trace_lifetimes import layer_of, lifetimes
-from swapconf.trace.lifetimes import CATEGORIES, NEVER, Category, Lifetimes, usage
+from swapconf.trace.lifetimes import CATEGORIES, CONSTANT_VALUE, NEVER, Category, Lifetimes, usage
 from swapconf.trace.phases import Phase, phases
 from swapconf.trace.trace import Task, Trace
 from swapconf.upstream.scopes import in_layer
@@ -125,7 +125,7 @@ def _parts(trace: Trace, live: Lifetimes, phase: Mapping[int, Phase]) -> tuple[N
 def _regions(trace: Trace) -> dict[int, _Region]:
     """Of the tensors that kernels in layers, or of the head and the loss, make."""
     found: dict[int, _Region] = {}
-    lasting = trace.blocks.starts("Weight", "ConstantValue")
+    lasting = trace.blocks.starts("Weight", CONSTANT_VALUE)
     scopes: dict[str, _Region | None] = {}
     for task in trace.tasks:
         if not task.is_kernel:

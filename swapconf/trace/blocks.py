@@ -7,7 +7,7 @@ single rows sees a sequence of `Block`; whoever sums takes the columns.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import overload
@@ -15,7 +15,7 @@ from typing import overload
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from swapconf.trace.lifetimes import NEVER, usage
+from swapconf.trace.lifetimes import CONSTANT_VALUE, NEVER, usage
 
 HOST_POOL = "Other"
 NO_TASK = -1
@@ -181,6 +181,37 @@ class Blocks(Sequence[Block]):
         """bool [n]: pinned host memory, which swap copies into; not part of any device sum."""
         return np.equal(self.pool, self.pools.index(HOST_POOL) if HOST_POOL in self.pools else -1)
 
+    def beside(self, size_bytes: int) -> Blocks:
+        """The same beside a constant of so many bytes that is there before all else and to the end."""
+        if not size_bytes or not len(self):
+            return self
+        first = {
+            "start": int(self.start.min()) - 1,
+            "end": NEVER,
+            "size_bytes": size_bytes,
+            "task": NO_TASK,
+            "pool": int(self.pool[~self.on_host][0]),
+            "kind": len(self.kinds),
+            "task_name": len(self.task_names),
+            "node": len(self.nodes),
+            "is_persistent": True,
+            "used_bytes": size_bytes,
+            "pool_peak_bytes": size_bytes,
+        }
+        columns = {
+            name: np.concatenate([np.array([first.get(name, 0)], dtype=column.dtype), column])
+            for name in _COLUMNS
+            for column in (getattr(self, name),)
+        }
+        return replace(
+            self,
+            **columns,
+            kinds=(*self.kinds, CONSTANT_VALUE),
+            task_names=(*self.task_names, ""),
+            nodes=(*self.nodes, ""),
+            user_offsets=np.concatenate([self.user_offsets[:1], self.user_offsets]),
+        )
+
     def starts(self, *kinds: str) -> set[int]:
         """Of the blocks of these kinds."""
         codes = [code for code, kind in enumerate(self.kinds) if kind in kinds]
@@ -195,6 +226,9 @@ class Blocks(Sequence[Block]):
         """The largest sum of the sizes of blocks that live at once, on the host or on the device."""
         chosen = self.on_host == on_host
         return usage(self.start[chosen], self.end[chosen], self.size_bytes[chosen]).peak_bytes
+
+
+_COLUMNS = tuple(column.name for column in fields(Block) if column.name != "users")
 
 
 def coded(texts: Iterable[str]) -> tuple[NDArray[np.int32], tuple[str, ...]]:

@@ -36,7 +36,8 @@ class Category(Enum):
 
 
 CATEGORIES = tuple(Category)
-OF_KIND = {"ConstantValue": Category.CONSTANT, "PyNativeInput": Category.CONSTANT, "WorkSpace": Category.WORKSPACE}
+CONSTANT_VALUE = "ConstantValue"  # kind of a block, in MindSpore's word
+OF_KIND = {CONSTANT_VALUE: Category.CONSTANT, "PyNativeInput": Category.CONSTANT, "WorkSpace": Category.WORKSPACE}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -25,6 +25,7 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence, Set
 from enum import Enum
 
 from swapconf.trace.columns import FUSED
+from swapconf.trace.lifetimes import CONSTANT_VALUE
 from swapconf.trace.trace import PART, POINT_TO_POINT, Kernel, Task, Tensor, Trace
 from swapconf.trace.waits import waits_of
 from swapconf.upstream.primitives import CAST, COPY, VIEWS
@@ -220,7 +221,7 @@ def _first_of_its_kind(trace: Trace, tasks: Sequence[Task]) -> list[int]:
     numbers: dict[Hashable, int] = {}
     value: dict[int, int] = {}
     slices: dict[int, tuple[int, Tensor]] = {}  # of what, by the number of the slice
-    constants = trace.blocks.starts("ConstantValue")
+    constants = trace.blocks.starts(CONSTANT_VALUE)
     firsts: dict[int, int] = {}
     found = []
     for index, (kernel, task) in enumerate(zip(kernels, tasks, strict=True)):

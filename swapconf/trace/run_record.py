@@ -13,6 +13,7 @@ from swapconf.words.phrases import joined, phrase
 from swapconf.words.units import parse_bytes
 
 FILE = "run.json"
+OF_A_MICRO_BATCH = "used_peak_bytes_of_a_micro_batch"  # of a grown trace, what each more adds
 _SCHEMA = "run_report"
 
 
@@ -88,6 +89,20 @@ def micro_batches(folder: Path) -> tuple[int, int]:
         return 0, 0
     few, count = facts.get("micro_batches"), facts.get("of_micro_batches")
     return (few, count) if isinstance(few, int) and isinstance(count, int) and 0 < few < count else (0, 0)
+
+
+def of_other_micro_batches(folder: Path) -> int:
+    """Bytes that the micro-batches which the grown trace in a folder lacks would hold at its peak: mostly inputs of the
+    step, whatever the strategy."""
+    few, count = micro_batches(folder)
+    return (count - few) * of_a_micro_batch(folder)
+
+
+def of_a_micro_batch(folder: Path) -> int:
+    """The same of each, as far as the fold told it."""
+    facts = read(folder).get("grown")
+    each = facts.get(OF_A_MICRO_BATCH) if isinstance(facts, dict) else None
+    return each if isinstance(each, int) and each > 0 else 0
 
 
 def is_whole(record: dict[str, Any]) -> bool:

@@ -83,6 +83,9 @@ TENSORS = ("parallel_config.model_parallel", "parallel_config.tensor_model_paral
 CONTEXTS = ("parallel_config.context_parallel", "parallel_config.context_parallel_size")
 DATA = ("parallel_config.data_parallel", "parallel_config.data_parallel_size")
 SEQUENCE_PARTS = "parallel_config.seq_split_num"
+SCHEDULE, INTERLEAVE, SCHEDULER = "parallel.pipeline_config", "pipeline_interleave", "pipeline_scheduler"
+# of MindSpore 2.9.0 (parallel/_auto_parallel_context.py:78); without interleave it takes the first alone
+SCHEDULERS = ("1f1b", "gpipe", "seqpipe", "seqvpp", "seqsmartvpp", "zero_bubble_v")
 EXPERTS = ("parallel_config.expert_parallel", "parallel_config.expert_model_parallel_size")
 _PARALLEL = Need(("use_parallel",), one_of=(True,), otherwise=True)
 _SEVERAL_STAGES = Need(STAGES, least=2)
@@ -175,7 +178,7 @@ TABLE = (
             _SEVERAL_STAGES,
         ),
         source="parallel_core/training_graph/transformer/utils.py:159",
-        hint=mark("write `pipeline_config: {{pipeline_interleave: True}}` below `parallel`"),
+        hint=mark("write `pipeline_config: {{pipeline_interleave: True, pipeline_scheduler: 1f1b}}` below `parallel`"),
         severity=Severity.WARNING,
     ),
     Conditional(

@@ -9,7 +9,7 @@ import numpy as np
 from swapconf.memory.trace_lifetimes import of_parameter
 from swapconf.models.cells import EXPERTS
 from swapconf.trace.columns import Flags, Ints, Reads
-from swapconf.trace.lifetimes import Category
+from swapconf.trace.lifetimes import CONSTANT_VALUE, Category
 from swapconf.trace.trace import POINT_TO_POINT, Block, Task
 
 
@@ -68,7 +68,7 @@ def states_read(tasks: Sequence[Task], blocks: Sequence[Block]) -> dict[int, int
 
 def weights_read(tasks: Sequence[Task], blocks: Iterable[Block], reads: Reads) -> dict[int, tuple[int, ...]]:
     """By kernel that reads nothing but weights and constants, or what such kernels make of them: these weights."""
-    kinds = {block.start: block.kind for block in blocks if block.kind in ("Weight", "ConstantValue")}
+    kinds = {block.start: block.kind for block in blocks if block.kind in ("Weight", CONSTANT_VALUE)}
     sources: dict[int, set[int]] = {}
     for face, kernel in zip(reads.face.tolist(), reads.kernel.tolist(), strict=True):
         sources.setdefault(kernel, set()).add(face)

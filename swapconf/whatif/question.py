@@ -89,6 +89,7 @@ class Question:
         study = as_run(study, folder)
         network = network_asked(study)
         trace = trace_folder.read(folder, run_record.report(folder).get("rank", 0))
+        trace = replace(trace, blocks=trace.blocks.beside(run_record.of_other_micro_batches(folder)))
         settings = run_record.read(folder).get("settings")
         recorded = settings if isinstance(settings, dict) else {}
         if reason := other_run(study, trace, recorded):

@@ -135,8 +135,9 @@ def test_interleaved_stages_bring_the_section_that_turns_them_on() -> None:
     assert told["parallel.pipeline_config"] == {"pipeline_interleave": True, "pipeline_scheduler": "1f1b"}
     assert told["model.model_config.pp_interleave_num"] == 2
     assert layout_of(study(QWEN3, *changes(study(), other))) == other
-    back = keys(study(QWEN3, *changes(study(), other)), OWN)
-    assert back["parallel.pipeline_config"]["pipeline_interleave"] is False
+    seqpipe = 'parallel.pipeline_config={"pipeline_interleave": true, "pipeline_scheduler": "seqpipe"}'
+    back = keys(study(QWEN3, *changes(study(), other), seqpipe), OWN)
+    assert back["parallel.pipeline_config"] == {"pipeline_interleave": False, "pipeline_scheduler": "1f1b"}
 
 
 def test_stages_turn_off_that_the_vocabulary_is_whole() -> None:

@@ -166,6 +166,18 @@ WRONG = [
         "error",
         RANKS + "micro_batch_num",
     ),
+    *(
+        (TWO_STAGES, DENSE, {"pipeline_config": given}, "pipeline-scheduler", "error", f"parallel.pipeline_config{key}")
+        for given, key in (
+            ({"pipeline_interleave": False, "pipeline_scheduler": "gpipe"}, ".pipeline_scheduler"),
+            ({"pipeline_interleave": True, "pipeline_scheduler": "1f2b"}, ".pipeline_scheduler"),
+            ({"pipeline_interleave": "False", "pipeline_scheduler": "1f1b"}, ".pipeline_interleave"),
+            ({"pipeline_interleave": False, "pipeline_scheduler": "1f1b", "more": 1}, ".more"),
+            ({"pipeline_scheduler": "seqpipe"}, ""),
+            ({"pipeline_interleave": True}, ""),
+            ({}, ""),
+        )
+    ),
 ]
 
 
@@ -292,6 +304,11 @@ def test_a_vocabulary_comes_with_its_padded_size() -> None:
             told({"context_parallel": 2}, {**DENSE, "use_flash_attention": False}),
             "context_parallel is only available for flash attention for now, please set use_flash_attention=True.",
         ),
+        (
+            told(TWO_STAGES, DENSE, {"pipeline_config": {"pipeline_interleave": False, "pipeline_scheduler": "gpipe"}}),
+            "When pipeline_interleave is False, 'gpipe' is not supported, only '1f1b' is allowed.",
+        ),
+        (told(TWO_STAGES, DENSE, {"pipeline_config": {"pipeline_interleave": True}}), "KeyError: 'pipeline_scheduler'"),
         (
             told(TWO_STAGES, DENSE, ZERO_BUBBLE),
             "When zero_bubble_v is enabled, pp_interleave_num must be set to 2. But get None.",

@@ -221,6 +221,20 @@ def test_what_an_entry_saves_is_the_peak_without_it() -> None:
     assert not answer.findings
 
 
+def test_what_the_micro_batches_hold_that_a_trace_lacks_counts_in_each_answer(tmp_path: Path) -> None:
+    few = shutil.copytree(TRACES / "llama_l2_none", tmp_path / "rank_0")
+    facts = {"micro_batches": 2, "of_micro_batches": 12, "used_peak_bytes_of_a_micro_batch": 1536}
+    (few / "run.json").write_text(json.dumps({"grown": facts}))
+    for given in (study(layer_swap(1)), study(OFF)):
+        whole, asked_of_few = (Question(folder, given).answer() for folder in (TRACES / "llama_l2_none", few))
+        more = 10 * 1536
+        assert asked_of_few.prediction.used_peak_bytes == whole.prediction.used_peak_bytes + more
+        assert asked_of_few.prediction.moved_bytes == whole.prediction.moved_bytes
+        assert asked_of_few.baseline_peak_bytes == whole.baseline_peak_bytes + more
+        assert asked_of_few.safe_bytes == whole.safe_bytes + more
+        assert asked_of_few.placement.mapped_bytes == whole.placement.mapped_bytes + more
+
+
 def test_a_sweep_changes_every_prefetch() -> None:
     given = study(layer_swap(7))
     assert with_prefetch(given.config, 9) == study(layer_swap(9)).config

@@ -19,9 +19,8 @@ from swapconf.dryrun.growing.events import Launched
 from swapconf.dryrun.growing.references import Used, twins
 from swapconf.dryrun.growing.steps import START
 from swapconf.trace.blocks import offsets, ranges
+from swapconf.trace.lifetimes import CONSTANT_VALUE
 from swapconf.words.phrases import phrase
-
-_CONSTANT = "ConstantValue"
 
 
 @dataclass
@@ -49,7 +48,7 @@ class Born:
         self._copy = self.made.copy.tolist()
         self._seen: dict[tuple[int, int, bool], int] = {}
         blocks = steps.trace.blocks
-        self._is_constant = [blocks.kinds[kind] == _CONSTANT for kind in blocks.kind.tolist()]
+        self._is_constant = [blocks.kinds[kind] == CONSTANT_VALUE for kind in blocks.kind.tolist()]
         self.left_out = self._constants_left_out()
         for row in np.flatnonzero(steps.birthplace == START).tolist():
             if row not in self.left_out:

@@ -40,10 +40,12 @@ class Source(Offer):
     Attributes:
         trace: Of a rank of the stage, whole or grown, without swap and recompute or with what the stage asks for, too.
         pool: What the run said of its pool.
+        micro_batch_bytes: What one more micro-batch adds to its peak, as far as a fold told it.
     """
 
     trace: Trace
     pool: PoolRecord = UNTOLD
+    micro_batch_bytes: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

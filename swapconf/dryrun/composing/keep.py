@@ -53,6 +53,7 @@ def source(folder: Path, settings: Settings = NONE) -> Source:
         trace=trace_folder.read(folder, rank),
         micro_batches=_micro_batches(folder, stage),
         pool=run_record.pool(folder),
+        micro_batch_bytes=run_record.of_a_micro_batch(folder) or run_record.of_a_micro_batch(folder.parent),
     )
 
 
@@ -95,6 +96,10 @@ def keep(found: Composed, folder: Path) -> RankReport:
         is_estimated=True,
     )
     report = verdict(blank, study, log, peaks, observed(trace, study.config.model.num_layers or 0))
-    facts = {"micro_batches": found.micro_batches, "of_micro_batches": stage.micro_batches}
+    facts = {
+        "micro_batches": found.micro_batches,
+        "of_micro_batches": stage.micro_batches,
+        run_record.OF_A_MICRO_BATCH: found.sources[-1].micro_batch_bytes,
+    }
     record(order, Ran(report=report, log=log, trace=replace(trace, folder=str(place))), report, grown=facts)
     return report

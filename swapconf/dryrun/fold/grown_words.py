@@ -9,6 +9,7 @@ from typing import Any
 from swapconf.dryrun.child import Ran
 from swapconf.dryrun.fold.folding import Fold, Size
 from swapconf.dryrun.fold.part_words import AND, row_words
+from swapconf.trace.run_record import OF_A_MICRO_BATCH
 from swapconf.words.phrases import joined, phrase
 from swapconf.words.units import show_bytes
 
@@ -59,5 +60,5 @@ def facts(plan: Fold, used: Sequence[GrownFrom], micro_batch_bytes: int) -> dict
         "of_layers": sum(left for row, left in zip(plan.rows, plan.whole.layers, strict=True) if row.own),
         "micro_batches": plan.small.micro_batches,
         "of_micro_batches": plan.whole.micro_batches,
-        "used_peak_bytes_of_a_micro_batch": micro_batch_bytes,
+        OF_A_MICRO_BATCH: micro_batch_bytes,
     }

@@ -20,9 +20,8 @@ from swapconf.dryrun.growing.steps import START, Steps
 from swapconf.dryrun.growing.unrolled import NONE, Unrolled
 from swapconf.trace.blocks import ranges
 from swapconf.trace.columns import Flags, Ints
+from swapconf.trace.lifetimes import CONSTANT_VALUE
 from swapconf.words.phrases import phrase
-
-_CONSTANT = "ConstantValue"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -188,7 +187,7 @@ class Beginning:
     def fill(self) -> None:
         """Constants that nothing was found to refer to, but that are there."""
         blocks = self._steps.trace.blocks
-        constant = blocks.kinds.index(_CONSTANT) if _CONSTANT in blocks.kinds else -1
+        constant = blocks.kinds.index(CONSTANT_VALUE) if CONSTANT_VALUE in blocks.kinds else -1
         like = {int(blocks.size_bytes[row]): row for row in self.rows.tolist() if blocks.kind[row] == constant}
         for size, count in self._left.items():
             for number in range(count):
@@ -201,6 +200,6 @@ def constants(steps: Steps) -> Counter[int]:
     chosen: Sequence[int] = [
         size
         for size, kind in zip(blocks.size_bytes.tolist(), blocks.kind.tolist(), strict=True)
-        if blocks.kinds[kind] == _CONSTANT
+        if blocks.kinds[kind] == CONSTANT_VALUE
     ]
     return Counter(chosen)
