@@ -66,6 +66,8 @@ def laid_out(
     machine: MachineOptions,
 ) -> Laid:
     """Raises NoLayout, BadWish, NoRun, ValueError."""
+    from swapconf.dryrun import capacity
+    from swapconf.dryrun.fold.orders import expected_seconds
     from swapconf.dryrun.no_dry_run import no_dry_run
     from swapconf.layout.judged import Judged
     from swapconf.layout.layout import layout_of
@@ -109,10 +111,13 @@ def laid_out(
     needed = world.ranks(every)
     told.left = min(wanted.most_runs, needed)
     composed = world.ranks(every, truly=True) - needed
-    say(
-        shifting(wanted.most_runs) if wanted.stages else beforehand(len(every), needed, composed, wanted.most_runs),
-        err=True,
-    )
+    if wanted.stages:
+        say(shifting(wanted.most_runs), err=True)
+    else:
+        orders = world.orders(here if here in world.candidates else trainable[0])
+        least, most = (sum(each) / len(orders) for each in zip(*map(expected_seconds, orders), strict=True))
+        children = capacity.jobs_at_once(orders, runs.jobs)
+        say(beforehand(len(every), needed, composed, wanted.most_runs, (least, most), children), err=True)
     search = Search(
         world=world,
         layouts=trainable,

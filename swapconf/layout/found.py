@@ -19,7 +19,8 @@ class Tried:
         ranks: How many were dry-run for it now, or read from the cache.
         shifts: Other layers by stage that may be faster, the most promising first; only where they are asked for.
         composed: How many of its traces are composed from runs of other layouts.
-        floor_us: Its step without a strategy, which no strategy gets below.
+        floor_us: Its step without a strategy. A strategy gets below it only where another order of launches hides more
+            of what is exchanged (of tiny models by 0.7 % at most); what is so near is planned, too.
         coarse_us: Its step with the best coarse plan; infinite where none fits.
     """
 

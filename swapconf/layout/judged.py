@@ -7,6 +7,7 @@ from math import inf
 from pathlib import Path
 from typing import TypeAlias
 
+from swapconf.dryrun.rank_order import RankOrder
 from swapconf.layout import runs
 from swapconf.layout.coarse import coarse
 from swapconf.layout.facts import facts_of
@@ -72,6 +73,10 @@ class Judged:
         self.checked([layout for layout in layouts if layout not in self.candidates])
         asked = self._of([layout for layout in layouts if layout in self.candidates])
         return self._stages.to_run(asked, asked if truly else ())
+
+    def orders(self, layout: Layout) -> tuple[RankOrder, ...]:
+        """The dry runs of one that can be run."""
+        return self._of([layout])[layout].every
 
     def origins(self, layout: Layout) -> tuple[str, ...]:
         """By stage from what its trace is composed, "" where it was run."""

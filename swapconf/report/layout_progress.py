@@ -9,15 +9,20 @@ from swapconf.layout.search import LAST
 from swapconf.words.phrases import phrase, plural
 
 
-def beforehand(layouts: int, needed: int, composed: int, most: int) -> str:
+def beforehand(layouts: int, needed: int, composed: int, most: int, seconds: tuple[float, float], children: int) -> str:
     """How much there is to do. ``needed``: ranks that it would take to run all layouts, without those that can be
-    ``composed`` from runs of others; ``most``: ranks that may be dry-run."""
+    ``composed`` from runs of others; ``most``: ranks that may be dry-run; ``seconds``: that each takes at least and at
+    most, about; ``children``: at once."""
     told = phrase(
         "{layouts} can be trained on these cards; at most {ranks} of {all_ranks} are dry-run, first those of the YAML "
-        "itself; Ctrl-C ends it with the best so far, and a second start goes on from there",
+        "itself, {least:.0f} to {most:.0f} minutes with {children} at once (estimated); Ctrl-C ends it with the best "
+        "so far, and a second start goes on from there",
         layouts=plural(layouts, "{count} layout", "{count} layouts"),
         ranks=plural(min(needed, most), "{count} rank", "{count} ranks"),
         all_ranks=needed + composed,
+        least=_minutes(min(needed, most), seconds[0], children),
+        most=_minutes(min(needed, most), seconds[1], children),
+        children=children,
     )
     if not composed:
         return told
@@ -43,9 +48,13 @@ def time_left(ranks: int, seconds: float, children: int) -> str:
     return phrase(
         "at most {ranks} more, about {minutes:.0f} minutes with {children} at once, and the plans of the best",
         ranks=plural(ranks, "{count} rank", "{count} ranks"),
-        minutes=ranks * seconds / 60 / max(children, 1),
+        minutes=_minutes(ranks, seconds, children),
         children=children,
     )
+
+
+def _minutes(ranks: int, seconds: float, children: int) -> float:
+    return max(1.0, ranks * seconds / 60 / max(children, 1))
 
 
 def so_far(found: Found) -> str:

@@ -10,6 +10,7 @@ import pytest
 from swapconf.config import overrides
 from swapconf.dryrun import capacity
 from swapconf.dryrun.capacity import child_bytes, jobs_at_once, layers_run
+from swapconf.dryrun.fold.orders import expected_seconds
 from swapconf.dryrun.rank_order import RankOrder
 from swapconf.words.units import GIB
 
@@ -57,3 +58,12 @@ def test_what_the_system_gives_back_at_once_counts_as_free() -> None:
     told = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
     available = int(told["MemAvailable"].split()[0]) * 1024
     assert FREE_BYTES() == pytest.approx(available, abs=2 * GIB)
+
+
+def test_a_run_is_expected_to_take_as_long_as_its_fold_does() -> None:
+    """Published Qwen3-32B and Llama-3.1-8B took 11 to 15 seconds a part of a few layers, and a minute with 15."""
+    least, most = expected_seconds(order(64, 4, fold=True))
+    assert 15 < least <= most < 240
+    assert expected_seconds(order(24, 4, fold=True)) < (least, most)
+    whole, same = expected_seconds(order(24, 4))
+    assert whole == same > least

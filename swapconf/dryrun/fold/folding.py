@@ -185,7 +185,12 @@ class Fold:
 
     def _cost_of(self, size: Size) -> float:
         own = [left for row, left in zip(self.rows, size.layers, strict=True) if row.own] or [_UNCOUNTED]
-        return _STARTING + math.pow(sum(size.layers), _GROWTH) + sum(own) * size.micro_batches * _MICRO_BATCH
+        return cost_of(sum(size.layers), sum(own), size.micro_batches)
+
+
+def cost_of(layers: int, own: int, micro_batches: int) -> float:
+    """Of one run, in layers compiled. ``own``: layers of the rank's stage."""
+    return _STARTING + math.pow(layers, _GROWTH) + own * micro_batches * _MICRO_BATCH
 
 
 def folds(strategy: Strategy | None, stage: int, found: MicroBatches, num_dense: int = 0) -> tuple[Fold, ...]:
