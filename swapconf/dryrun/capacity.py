@@ -17,6 +17,7 @@ from swapconf.words.units import GIB, MIB
 BASE_BYTES = GIB
 LAYER_BYTES = 128 * MIB
 UNKNOWN_BYTES = 3 * GIB
+_SHORT, _SHORT_BYTES = 12, 4 * GIB  # a part of all, at most so much
 _LAYERS_OF_A_STAGE = 9  # of a folded model, at most
 
 
@@ -41,6 +42,14 @@ def jobs_at_once(orders: Iterable[RankOrder], asked: int | None = None) -> int:
     distinct = {order.document: order for order in orders}
     most = max((child_bytes(layers_run(order)) for order in distinct.values()), default=UNKNOWN_BYTES)
     return max(1, min(len(os.sched_getaffinity(0)), free_bytes() // most))
+
+
+def is_short() -> bool:
+    """Whether so little is left that the next allocations take away what the system keeps of files that run."""
+    import psutil
+
+    memory = psutil.virtual_memory()
+    return bool(memory.available < min(memory.total // _SHORT, _SHORT_BYTES))
 
 
 def free_bytes() -> int:

@@ -24,7 +24,7 @@ from swapconf.dryrun.environment import level_to_run, prepare
 from swapconf.dryrun.failed import failed
 from swapconf.dryrun.job import WRITTEN, Folder, Job
 from swapconf.dryrun.judge import TAIL_BYTES, fault
-from swapconf.dryrun.launch import Finished, launch
+from swapconf.dryrun.launch import Ending, Finished, launch
 from swapconf.dryrun.outcome import RankOutcome, RankReport
 from swapconf.dryrun.pynative import expert_load, stacks
 from swapconf.dryrun.pynative.batches import batches
@@ -119,8 +119,7 @@ def run(order: RankOrder, study: Study, part: str = "") -> Ran:
             told = last_graph.no_space(place, last_graph.needed_bytes(study, blank.stage, prints), prints)
             if not told:
                 job = replace(job, prints_graph=prints.graph, prints_fused=prints.fused)
-            with board.entered(order, part, folder):
-                finished = _launched(job, folder, variables)
+            finished = _launched(job, folder, variables, order, part)
             ran = _ran(blank, order, study, folder, finished)
             report = replace(ran.report, findings=(*ran.report.findings, *told))
             ran = replace(ran, report=report, environment=prepared.summary())
@@ -135,9 +134,15 @@ def run(order: RankOrder, study: Study, part: str = "") -> Ran:
         return Ran(report=replace(blank, outcome=RankOutcome.NOT_STARTED, detail=str(error), findings=error.findings))
 
 
-def _launched(job: Job, folder: Folder, variables: Mapping[str, str]) -> Finished:
+def _launched(job: Job, folder: Folder, variables: Mapping[str, str], order: RankOrder, part: str) -> Finished:
+    """Where memory is short it is started again once those that were started before it have ended."""
     try:
-        finished = launch(job, folder, variables)
+        while True:
+            with board.entered(order, part, folder) as seat:
+                finished = launch(job, folder, variables, gives_way=seat.gives_way)
+            if finished.ending is not Ending.GAVE_WAY:
+                break
+            seat.wait()
         last_graph.collect(folder, job)
         return finished
     finally:

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -37,6 +37,7 @@ class Ending(Enum):
     SIGNALLED = "ended by a signal"
     TIMED_OUT = "ended at its time limit"
     HUNG_AT_EXIT = "hung after printing its peaks, and was ended"
+    GAVE_WAY = "ended for others to have its memory"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,8 +49,15 @@ class Finished:
     seconds: float
 
 
-def launch(job: Job, folder: Folder, variables: Mapping[str, str], python: str = sys.executable) -> Finished:
-    """Run one rank. ``variables``: the child's whole environment, see ``environment.prepare``.
+def launch(
+    job: Job,
+    folder: Folder,
+    variables: Mapping[str, str],
+    python: str = sys.executable,
+    gives_way: Callable[[], bool] = lambda: False,
+) -> Finished:
+    """Run one rank. ``variables``: the child's whole environment, see ``environment.prepare``. ``gives_way``: asked all
+    the time whether it is to end for others.
 
     The child gets a session of its own; nothing of it is left when this returns or raises. Raises OSError when the
     folder cannot be written or the interpreter cannot be started.
@@ -85,7 +93,7 @@ def launch(job: Job, folder: Folder, variables: Mapping[str, str], python: str =
             start_new_session=True,
         )
         try:
-            ending = _wait(child, folder.log, start + job.timeout_seconds)
+            ending = _wait(child, folder.log, start + job.timeout_seconds, gives_way)
         finally:
             _end(child)
     code = child.returncode
@@ -119,13 +127,15 @@ def _write(job: Job, folder: Folder) -> None:
     replace_text(folder.path / ORDERS, json.dumps(orders))
 
 
-def _wait(child: subprocess.Popen[bytes], log: Path, deadline: float) -> Ending:
+def _wait(child: subprocess.Popen[bytes], log: Path, deadline: float, gives_way: Callable[[], bool]) -> Ending:
     said_all_at = None
     read = 0
     while child.poll() is None:
         now = time.monotonic()
         if now > deadline:
             return Ending.TIMED_OUT
+        if gives_way():
+            return Ending.GAVE_WAY
         if said_all_at is None:
             read, said_all = _said_all(log, read)
             said_all_at = now if said_all else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import threading
 import time
 from pathlib import Path
 
@@ -13,25 +14,26 @@ from swapconf.cli import children as module
 from swapconf.cli.children import Children, line_of
 from swapconf.config.cluster import Cluster
 from swapconf.config.yaml_document import parse
+from swapconf.dryrun import board, capacity
 from swapconf.dryrun.board import Child, Watch, entered
 from swapconf.dryrun.came_to import Came, Station
 from swapconf.dryrun.job import Folder, Job
-from swapconf.dryrun.launch import launch
+from swapconf.dryrun.launch import Ending, launch
 from swapconf.dryrun.rank_order import RankOrder
 from swapconf.dryrun.time_left import left_seconds
 from tests.unit.test_came_to import LINE
 
 
-def _order(board: Path | None, file: str, rank: int, title: str = "") -> RankOrder:
-    return RankOrder(document=parse("seed: 0", file), rank=rank, board=board, title=title)
+def _order(place: Path | None, file: str, rank: int, title: str = "") -> RankOrder:
+    return RankOrder(document=parse("seed: 0", file), rank=rank, board=place, title=title)
 
 
 def test_a_child_is_on_the_board_while_it_runs(tmp_path: Path) -> None:
-    board, folder = tmp_path / "board", Folder(tmp_path / "rank_4")
-    board.mkdir()
+    place, folder = tmp_path / "board", Folder(tmp_path / "rank_4")
+    place.mkdir()
     folder.path.mkdir()
-    watch = Watch(board)
-    with entered(_order(board, "b.yaml", 4), "layers_6", folder), entered(_order(board, "a.yaml", 9), "", folder):
+    watch = Watch(place)
+    with entered(_order(place, "b.yaml", 4), "layers_6", folder), entered(_order(place, "a.yaml", 9), "", folder):
         start = time.time()
         first, second = watch.children(start + 5)
         assert (first.file, first.rank, second.rank, second.part) == ("a.yaml", 9, 4, "layers_6")
@@ -64,6 +66,39 @@ def test_a_board_that_is_not_there_stops_nothing(tmp_path: Path) -> None:
         pass
     (tmp_path / "broken.json").write_text('{"rank": 3}')
     assert Watch(tmp_path).children() == []
+
+
+def test_of_two_children_the_later_one_gives_way_where_memory_is_short(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    short: list[bool] = [False]
+    monkeypatch.setattr(capacity, "is_short", lambda: short[0])
+    monkeypatch.setattr(board, "_LOOK_SECONDS", 0.01)
+    left = tmp_path / "999999999-0-whole.json"  # of a process that was ended
+    left.write_text(json.dumps({"start": 0.0}))
+    with entered(_order(tmp_path, "a.yaml", 0), "layers_24", Folder(tmp_path)) as first:
+        with entered(_order(tmp_path, "a.yaml", 8), "layers_24", Folder(tmp_path)) as second:
+            assert not second.gives_way()
+            short[0] = True
+            assert (first.gives_way(), second.gives_way()) == (False, True)
+        ended = threading.Thread(target=second.wait, daemon=True)
+        ended.start()
+        ended.join(0.1)
+        assert ended.is_alive()
+    ended.join(5)
+    assert not ended.is_alive()
+    with entered(_order(None, "a.yaml", 0), "", Folder(tmp_path)) as alone:
+        assert not alone.gives_way()
+
+
+def test_a_child_that_gives_way_is_ended(tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\nexec sleep 60\n")
+    python.chmod(0o755)
+    job, folder = Job(settings={}, cluster=Cluster(), rank=0), Folder(tmp_path / "rank_0")
+    found = launch(job, folder, dict(os.environ), str(python), gives_way=lambda: True)
+    assert found.ending is Ending.GAVE_WAY
+    assert found.seconds < 30
 
 
 def test_the_time_left_follows_from_the_shares_of_earlier_runs() -> None:
