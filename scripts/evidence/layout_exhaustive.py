@@ -29,6 +29,7 @@ from swapconf.config import overrides
 from swapconf.dryrun.kept_runs import Reports, reports_of
 from swapconf.dryrun.rank_order import RankOrder
 from swapconf.layout.bounds import least_bytes, least_us
+from swapconf.layout.facts import Facts
 from swapconf.layout.found import Final, Found, Tried
 from swapconf.layout.judged import Judged
 from swapconf.layout.layout import Layout, layout_of
@@ -43,6 +44,7 @@ from swapconf.plan.planned import needed_bytes
 from swapconf.study.study import Study, study_for_check
 from swapconf.timing import hardware
 from swapconf.timing.cost import Hardware, Machine
+from swapconf.whatif.evaluate import Evaluator
 from swapconf.words.units import show_bytes
 
 PAGE = ROOT / "docs/evidence/layouts.md"
@@ -151,6 +153,9 @@ class Remembered:
             self.finals[layout] = self._world.plan(layout)
         return self.finals[layout]
 
+    def small(self, wanted: Sequence[Layout]) -> list[Facts]:
+        return self._world.small(wanted)
+
     def ranks(self, wanted: Sequence[Layout], *, truly: bool = False) -> int:
         return self._world.ranks(wanted, truly=truly)
 
@@ -216,7 +221,11 @@ def world_of(
     def judge(candidate: Study, folders: Sequence[Path]) -> Judge:
         return judge_of(candidate, folders, machine, Budget(card_bytes=budget), slower_link=SLOWER, max_entries=6)
 
-    return Judged(study, changes, RunSettings(composes=composes), run, judge, effort=effort, may_deal=False)
+    def evaluator(candidate: Study, folders: Sequence[Path]) -> Evaluator:
+        return Evaluator(folders, candidate, [machine])
+
+    settings = RunSettings(composes=composes)
+    return Judged(study, changes, settings, run, judge, effort=effort, may_deal=False, evaluator_of=evaluator)
 
 
 def _budgets(world: Judged, own: Layout) -> list[int]:
@@ -227,15 +236,17 @@ def _budgets(world: Judged, own: Layout) -> list[int]:
 
 
 def _bounds(world: Remembered, judged: Judged, card: Hardware) -> tuple[int, int]:
-    """How many bounds of one layout by another there are, and how many are above what is true."""
+    """How many bounds of one layout by another, or by a small model of it or another, there are, and how many are above
+    what is true."""
     count = wrong = 0
+    facts = [*(item.facts for item in world.tried.values()), *world.small(list(world.tried))]
     for item in world.tried.values():
         judge = judged.judge(item.layout)
         least_held = min(max(judge.used_bytes(uniform(mode, judge.network))) for mode in (KEEP, RECOMPUTED))
-        for other in world.tried.values():
+        for other in facts:
             count += 2
-            wrong += least_us(item.layout, [other.facts], card) > item.floor_us
-            wrong += least_bytes(item.layout, [other.facts]) > least_held
+            wrong += least_us(item.layout, [other], card) > item.floor_us
+            wrong += least_bytes(item.layout, [other]) > least_held
     return count, wrong
 
 

@@ -75,8 +75,10 @@ def laid_out(
     from swapconf.layout.ranked import ranked
     from swapconf.layout.runs import RunSettings
     from swapconf.layout.search import Limit, Search
+    from swapconf.memory.allocators import default_policy
     from swapconf.plan.runs import LEVEL
     from swapconf.report.layout_progress import beforehand, shifting, so_far
+    from swapconf.whatif.evaluate import Evaluator
     from swapconf.whatif.question import network_asked
 
     budget, on = asked.in_bytes(), machine.load()  # these before dry runs that would be for nothing
@@ -96,12 +98,27 @@ def laid_out(
     def judge(candidate: Study, folders: Sequence[Path]) -> Judge:
         return judge_of_traces(candidate, folders, asked, machine, on, findings)
 
+    def evaluator(candidate: Study, folders: Sequence[Path]) -> Evaluator:
+        return Evaluator(folders, candidate, [on], default_policy(os.environ))
+
+    def small(orders: Sequence[RankOrder]) -> Reports:
+        return reports(orders, runs, phrase("small models, one for each kind of layers"), remembers=True)
+
     may_deal = Degree.OFFSET not in wish.fixed
     found = of_stages(own, wanted.cards, wish) if wanted.stages else layouts(own, wanted.cards, wish)
     here = own if own.cards == wanted.cards else None
     told = _Told(runs)
     world = Judged(
-        study, changes, settings, told, judge, effort=asked.effort, may_deal=may_deal, tells_shifts=wanted.stages
+        study,
+        changes,
+        settings,
+        told,
+        judge,
+        effort=asked.effort,
+        may_deal=may_deal,
+        tells_shifts=wanted.stages,
+        evaluator_of=evaluator,
+        small_runner=small,
     )
     refused = world.checked(list(dict.fromkeys([*found, *([here] if here is not None else [])])))
     trainable = [layout for layout in found if layout in world.candidates]

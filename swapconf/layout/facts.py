@@ -1,4 +1,4 @@
-"""JUDGE -> FACTS: what a layer of a layout, and what is beside them, holds, computes and waits for, as its dry run
+"""EVALUATOR -> FACTS: what a layer of a layout, and what is beside them, holds, computes and waits for, as its dry run
 without a strategy shows.
 
 The least of all layers that were run, so that what is concluded for other layouts is never too much.
@@ -17,13 +17,13 @@ import numpy as np
 
 from swapconf.layout.layout import Layout
 from swapconf.memory.trace_lifetimes import layer_of, lifetimes
-from swapconf.plan.judge import Judge
 from swapconf.timing.cost import Machine
 from swapconf.timing.costing import Signature, products_us
 from swapconf.timing.schedule import micro_end
 from swapconf.timing.timing import COLLECTIVE, COMPUTE
 from swapconf.trace.lifetimes import CATEGORIES, Category
 from swapconf.trace.trace import Trace
+from swapconf.whatif.evaluate import Evaluator
 from swapconf.whatif.evaluation import RankStep
 
 _OUTSIDE = -1  # in place of a layer
@@ -74,8 +74,8 @@ class Facts:
     outside: Part = Part()
 
 
-def facts_of(layout: Layout, judge: Judge) -> Facts:
-    evaluator = judge.evaluator
+def facts_of(layout: Layout, evaluator: Evaluator) -> Facts:
+    """Of the stages that the evaluator has; what stands beside layers is known with the last one."""
     held = [item for trace in evaluator.traces for item in _held(trace)]
     layers, outside = [], Part()
     for (_, stage), step in zip(evaluator.ranks, evaluator.steps, strict=True):

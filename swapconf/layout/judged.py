@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from math import inf
 from pathlib import Path
 from typing import TypeAlias
@@ -10,20 +11,25 @@ from typing import TypeAlias
 from swapconf.dryrun.rank_order import RankOrder
 from swapconf.layout import runs
 from swapconf.layout.coarse import coarse
-from swapconf.layout.facts import facts_of
+from swapconf.layout.facts import Facts, facts_of
 from swapconf.layout.found import Final, Tried
 from swapconf.layout.layout import Deal, Layout
 from swapconf.layout.runs import Candidate, Refused, RunSettings
 from swapconf.layout.shifts import shifts
+from swapconf.layout.small import small_candidate
 from swapconf.layout.stages import Asked, Runner, Stages, Traced
 from swapconf.plan.deal import better_deal
 from swapconf.plan.judge import Judge
 from swapconf.plan.keys import best_of_keys
 from swapconf.plan.modes import KEEP, uniform
 from swapconf.plan.planned import Planned
+from swapconf.plan.runs import stage_runs, traces_of
 from swapconf.study.study import Study
+from swapconf.whatif.evaluate import Evaluator
+from swapconf.words.findings import SwapconfError
 
 JudgeOf: TypeAlias = Callable[[Study, Sequence[Path]], Judge]
+EvaluatorOf: TypeAlias = Callable[[Study, Sequence[Path]], Evaluator]
 _KEPT = 6  # judges, each with the traces of its layout
 
 
@@ -37,6 +43,8 @@ class Judged:
     Args:
         given: Changes of the command line.
         judge_of: Makes a judge of a layout's YAML and traces, under the budget.
+        evaluator_of: Makes an evaluator of a small model's YAML and traces; without it no small models are run.
+        small_runner: Runs them; None: as others.
         may_deal: Whether layers may be dealt to the stages otherwise than the layouts say.
         tells_shifts: Whether it is told of each that was run which other layers by stage may be faster.
     """
@@ -52,12 +60,15 @@ class Judged:
         effort: float = 1.0,
         may_deal: bool = True,
         tells_shifts: bool = False,
+        evaluator_of: EvaluatorOf | None = None,
+        small_runner: Runner | None = None,
     ) -> None:
         self._study, self._given, self._settings = study, given, settings
         self._judge_of, self._effort = judge_of, effort
         self._may_deal, self._tells_shifts = may_deal, tells_shifts
         self.candidates: dict[Layout, Candidate] = {}
         self.planned: dict[Layout, Planned] = {}
+        self._evaluator_of, self._small_runner = evaluator_of, small_runner or runner
         self._stages = Stages(runner=runner, composes=settings.composes)
         self._asked: dict[Layout, Asked] = {}
         self._traced: dict[Layout, Traced] = {}
@@ -68,6 +79,21 @@ class Judged:
         good, bad = runs.candidates(self._study, self._given, layouts)
         self.candidates.update((item.layout, item) for item in good)
         return bad
+
+    def small(self, layouts: Sequence[Layout]) -> list[Facts]:
+        """What dry runs of small models tell that are cut like these; nothing of those that tell nothing."""
+        evaluator_of = self._evaluator_of
+        if evaluator_of is None:
+            return []
+        found = [small_candidate(self._study, self._given, layout) for layout in layouts]
+        asked = [(item, runs.last_rank(item, self._settings)) for item in found if item is not None]
+        done = self._small_runner([order for _, order in asked]) if asked else {}
+        facts = []
+        for candidate, order in asked:
+            with suppress(ValueError, SwapconfError):  # of what does not end well, or cannot be asked, nothing is known
+                folders = traces_of(stage_runs([order], done))
+                facts.append(facts_of(candidate.layout, evaluator_of(candidate.study, folders)))
+        return facts
 
     def ranks(self, layouts: Sequence[Layout], *, truly: bool = False) -> int:
         self.checked([layout for layout in layouts if layout not in self.candidates])
@@ -113,7 +139,7 @@ class Judged:
         best = coarse(judge)
         return Tried(
             layout=layout,
-            facts=facts_of(layout, judge),
+            facts=facts_of(layout, judge.evaluator),
             ranks=traced.ran,
             composed=traced.composed,
             floor_us=judge.evaluation(uniform(KEEP, judge.network)).step_us,

@@ -67,6 +67,14 @@ def candidates(study: Study, given: Sequence[str], found: Iterable[Layout]) -> t
     return good, bad
 
 
+def last_rank(candidate: Candidate, settings: RunSettings) -> RankOrder:
+    """Of the last stage, whole, without swap and recompute."""
+    document = runs.without_strategy(candidate.study.document.file, candidate.changes)
+    place = runs.place_of_baselines(document, None)
+    whole = replace(settings, fold=False)
+    return _orders(study_for_run(document, os.environ), place, whole, candidate.layout)[-1]
+
+
 def asked_of(candidate: Candidate, settings: RunSettings) -> Asked:
     """One rank of each stage without swap and recompute, and with swap on where that is compiled otherwise."""
     file = candidate.study.document.file

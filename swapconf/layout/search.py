@@ -9,18 +9,20 @@ Work is counted in dry runs and plans, so the same input gives the same answer o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Protocol
 
 from swapconf.layout.bounds import kind, least_bytes, least_us, likeness, tells
+from swapconf.layout.facts import Facts
 from swapconf.layout.found import Fate, Final, Found, Lost, Tried, ordered
 from swapconf.layout.layout import Layout
 from swapconf.layout.runs import Refused
 from swapconf.timing.cost import Hardware
 
 AT_ONCE = 4  # layouts that are run before what they tell is looked at
+SMALL_AT_ONCE = 8  # small models
 NEAR = 0.1  # of a step: what is so near is planned as well, as far as plans are left, since it may be called equal
 MOST_RUNS, MOST_PLANS = 40, 5  # ranks to dry-run, and layouts to plan in full beside the YAML's own
 LAST = 3  # of those planned, the best: all their stages are really run
@@ -37,6 +39,9 @@ class World(Protocol):
 
     def ranks(self, layouts: Sequence[Layout], *, truly: bool = False) -> int:
         """How many ranks `run` would dry-run."""
+
+    def small(self, layouts: Sequence[Layout]) -> list[Facts]:
+        """What dry runs of small models tell that are cut like these."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,6 +68,8 @@ class Search:
     _tried: dict[Layout, Tried] = field(default_factory=dict)
     _finals: dict[Layout, Final] = field(default_factory=dict)
     _lost: dict[Layout, Lost] = field(default_factory=dict)
+    _small: list[Facts] = field(default_factory=list)
+    _asked_small: set[Hashable] = field(default_factory=set)
     _ran: int = 0
     _runs_more: bool = True
 
@@ -95,6 +102,8 @@ class Search:
             if self.own in self._tried and self._plan(self.own):  # the better the best that is known, the fewer are run
                 raise KeyboardInterrupt
         while waiting := self._not_proven_worse(waiting):
+            if len(waiting) > AT_ONCE and self._run_small(waiting):
+                continue
             chosen = self._affordable(self._most_promising(waiting))
             if not chosen:
                 self._lost.update((layout, Lost(layout=layout, fate=Fate.NOT_RUN)) for layout in waiting)
@@ -102,6 +111,23 @@ class Search:
             self._run(chosen)
             waiting = [layout for layout in waiting if layout not in chosen]
         self._shift()
+
+    def _run_small(self, waiting: Iterable[Layout]) -> bool:
+        """Whether small models were run of kinds of layers that are not known yet, those first that tell most of
+        others. Of a kind the layout with the fewest stages and micro-batches stands for all."""
+        known = {kind(facts.layout) for facts in self._facts} | self._asked_small
+        of_kind: dict[Hashable, Layout] = {}
+        for layout in sorted(waiting, key=lambda one: (*tells(one)[:-1], one.stages, one.micro_batches, one)):
+            if kind(layout) not in known:
+                of_kind.setdefault(kind(layout), layout)
+        chosen = dict(list(of_kind.items())[:SMALL_AT_ONCE])
+        self._asked_small |= chosen.keys()
+        self._small += self.world.small(list(chosen.values())) if chosen else []
+        return bool(chosen)
+
+    @property
+    def _facts(self) -> list[Facts]:
+        return [*(item.facts for item in self._tried.values()), *self._small]
 
     def _shift(self) -> None:
         """From the best layout on to those with other layers by stage, as long as one of them is better."""
@@ -129,7 +155,7 @@ class Search:
             self._lost[item.layout] = Lost(layout=item.layout, fate=fate, told=item.rule or item.why)
 
     def _not_proven_worse(self, waiting: Iterable[Layout]) -> list[Layout]:
-        facts, left = [item.facts for item in self._tried.values()], []
+        facts, left = self._facts, []
         for layout in waiting:
             held, us = least_bytes(layout, facts), least_us(layout, facts, self.limit.hardware)
             if held > self.limit.usable_bytes:
@@ -143,13 +169,13 @@ class Search:
     def _most_promising(self, waiting: Sequence[Layout]) -> Iterator[Layout]:
         """First what tells most of others that are cut alike and not known yet; then one of each kind of layers that is
         not known, then what could be fastest."""
-        facts = [item.facts for item in self._tried.values()]
-        alike = {likeness(item.layout) for item in self._tried.values()}
+        facts = self._facts
+        alike = {likeness(item.layout) for item in facts}
         telling = {likeness(one): one for one in sorted(waiting, key=tells) if likeness(one) not in alike}
         if telling:
             yield from telling.values()
             return
-        known = {kind(item.layout) for item in self._tried.values()}
+        known = {kind(item.layout) for item in facts}
         ordered = sorted(waiting, key=lambda one: (least_us(one, facts, self.limit.hardware), one.stages, one))
         later = []
         for layout in ordered:

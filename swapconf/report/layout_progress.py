@@ -62,6 +62,9 @@ def so_far(found: Found) -> str:
     tried = plural(len(found.tried), "{count} layout was run", "{count} layouts were run")
     refused = sum(item.fate is Fate.REFUSED for item in found.lost)
     told = phrase("{tried}, {planned} planned", tried=tried, planned=len(found.finals))
+    left_out = sum(item.fate in (Fate.TOO_LARGE, Fate.COMPUTES) for item in found.lost)
+    if left_out:
+        told = phrase("{told}, {count} left out before a run", told=told, count=left_out)
     if refused:
         told = phrase("{told}, {refused} refused by MindSpore or mindformers", told=told, refused=refused)
     known = [(item.cost_us, item.layout.name) for item in found.finals]

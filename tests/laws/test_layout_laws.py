@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from swapconf.layout.bounds import least_bytes, least_us
+from swapconf.layout.bounds import kind, least_bytes, least_us
 from swapconf.layout.facts import Exchange, Facts, Part
 from swapconf.layout.found import Fate, Final, Found, Tried
 from swapconf.layout.layout import Deal, Layout
@@ -39,6 +39,7 @@ class Made:
         self.truly: set[Layout] = set()
         self.ran: list[Layout] = []
         self.planned: list[Layout] = []
+        self.asked_small: list[Layout] = []
 
     def chance(self, layout: Layout, what: str) -> float:
         return random.Random(f"{self.seed} {layout} {what}").random()
@@ -119,6 +120,11 @@ class Made:
     def plan(self, layout: Layout) -> Final:
         self.planned.append(layout)
         return Final(layout=layout, cost_us=self.told_us(layout))
+
+    def small(self, wanted: Sequence[Layout]) -> list[Facts]:
+        """Of some nothing is told."""
+        self.asked_small += wanted
+        return [self.facts(layout) for layout in wanted if self.chance(layout, "small") < 0.8]
 
     def ranks(self, wanted: Sequence[Layout], *, truly: bool = False) -> int:
         """One rank of each stage; of what was run before those that were composed."""
@@ -220,6 +226,16 @@ class Ideal(Made):
         made = super().facts(layout)
         us = made.layer.products_us + made.layer.rest_us
         return replace(made, layer=replace(made.layer, us=us, exchanges=Counter()), outside=Part())
+
+
+@settings(max_examples=30, deadline=None)
+@given(SEEDS, BUDGETS)
+def test_a_small_model_is_asked_of_each_kind_of_layers_once(seed: int, budget: int) -> None:
+    world = Made(seed, budget)
+    found(world)
+    kinds = [kind(layout) for layout in world.asked_small]
+    assert len(kinds) == len(set(kinds))
+    assert kind(OWN) not in kinds
 
 
 @settings(max_examples=60, deadline=None)

@@ -43,14 +43,14 @@ def test_what_fits_without_a_strategy_needs_one_question() -> None:
 
 def test_no_strategy_of_a_layout_gets_below_what_its_layers_hold_and_compute() -> None:
     judge = real_judge()
-    facts = facts_of(LAYOUT, judge)
+    facts = facts_of(LAYOUT, judge.evaluator)
     least = min(max(judge.used_bytes(uniform(mode, judge.network))) for mode in (KEEP, RECOMPUTED))
     assert 0 < least_bytes(LAYOUT, [facts]) < least
     assert 0 < least_us(LAYOUT, [facts], CARD) < judge.evaluation(uniform(KEEP, judge.network)).step_us
 
 
 def test_what_is_cut_further_holds_a_share_and_what_is_cut_less_no_less() -> None:
-    facts = facts_of(LAYOUT, real_judge())
+    facts = facts_of(LAYOUT, real_judge().evaluator)
     half = Layout(data=1, tensors=8, stages=1, batch=1, micro_batches=2, deal=((2,),))
     sharded = Layout(data=2, tensors=4, stages=1, batch=1, micro_batches=2, shards_optimizer=True, deal=((2,),))
     whole = Layout(data=8, tensors=1, stages=1, batch=1, micro_batches=2, deal=((2,),))
@@ -62,7 +62,7 @@ def test_what_is_cut_further_holds_a_share_and_what_is_cut_less_no_less() -> Non
 
 
 def test_stages_wait_for_those_before_them() -> None:
-    facts = facts_of(LAYOUT, real_judge())
+    facts = facts_of(LAYOUT, real_judge().evaluator)
     staged = Layout(data=1, tensors=4, stages=2, batch=1, micro_batches=4, deal=((1, 1),))
     assert least_us(staged, [facts], CARD) == pytest.approx((4 + 1) * facts.layer.us)
     uneven = Layout(data=1, tensors=4, stages=2, batch=1, micro_batches=4, deal=((3, 1),))
@@ -71,7 +71,7 @@ def test_stages_wait_for_those_before_them() -> None:
 
 def test_what_the_cards_of_a_tensor_exchange_is_waited_for_in_other_layouts_too() -> None:
     """Of the recorded run one behind attention and one behind feed_forward; backward the optimizer computes beside."""
-    known = facts_of(replace(LAYOUT, micro_batches=1), real_judge())
+    known = facts_of(replace(LAYOUT, micro_batches=1), real_judge().evaluator)
     assert known.layer.exchanges == {Exchange(primitive="AllReduce", whole_bytes=ACTIVATION_BYTES): 2}
     assert known.layer.us > known.layer.products_us + known.layer.rest_us
     assert known.outside.us > known.outside.products_us > 0

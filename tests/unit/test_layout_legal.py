@@ -13,14 +13,17 @@ import yaml
 from swapconf.config import base_config
 from swapconf.config.overrides import of_file
 from swapconf.config.rewriting import CannotRewrite
+from swapconf.layout.bounds import kind
 from swapconf.layout.layout import Layout, NoLayout, layout_of
 from swapconf.layout.legal import BadWish, Degree, Wishes, dealt, layouts, wishes
 from swapconf.layout.runs import candidates
+from swapconf.layout.small import small, small_candidate
 from swapconf.layout.written import changes, keys, offset, write
 from swapconf.study.study import Study, study_for_check
 from tests.helpers import ROOT
 
 QWEN3 = ROOT / "configs/small/qwen3_default_swap.yaml"
+DEEPSEEK = ROOT / "configs/small/deepseek_v3_default_swap.yaml"
 OWN = Layout(data=2, tensors=2, stages=2, batch=1, micro_batches=4, deal=((2, 2),))
 
 
@@ -227,3 +230,19 @@ def test_sequence_parallelism_that_one_card_for_tensors_ignores_is_said_where_th
     other = Layout(data=2, tensors=2, stages=1, batch=1, micro_batches=2, is_sequence=is_sequence, deal=((4,),))
     after = write(file.read_text(), study(file), other)
     assert layout_of(study_for_check(base_config.of_text(after, str(file)), os.environ)) == other
+
+
+def test_a_small_model_is_cut_as_its_layout_and_has_few_layers() -> None:
+    wide = Layout(data=4, tensors=1, stages=2, batch=1, micro_batches=4, shards_optimizer=True, deal=((2, 2),))
+    for other in (replace(OWN, micro_batches=64), wide, replace(OWN, data=4, stages=1, deal=((4,),))):
+        found = small_candidate(study(), (), other)
+        assert found is not None
+        assert layout_of(found.study) == found.layout == small(other)
+        assert found.study.config.model.num_layers == 2 * other.stages
+        assert kind(found.layout) == kind(other)
+        assert found.layout.micro_batches == min(other.micro_batches, 2)
+
+
+def test_where_layers_differ_few_do_not_tell_of_all() -> None:
+    mixed = ("model.model_config.first_k_dense_replace=1",)
+    assert small_candidate(study(DEEPSEEK, *mixed), mixed, layout_of(study(DEEPSEEK, *mixed))) is None

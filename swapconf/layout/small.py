@@ -1,0 +1,46 @@
+"""LAYOUT -> SMALL MODEL that is cut the same way: a few layers, whose dry run tells what a layer takes in all layouts
+of its kind.
+
+A search that knows that of each kind of layers leaves most layouts out before any of them is run, and a small model is
+one child of some seconds, where a layout is several runs for each of its stages, of which one may have all layers.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+
+from swapconf.config.overrides import of_file
+from swapconf.config.surroundings import NUM_LAYERS
+from swapconf.layout.layout import Layout, plain
+from swapconf.layout.runs import Candidate
+from swapconf.layout.written import changes
+from swapconf.study.study import Study, study_for_check
+
+_LAYERS = 2  # of each stage
+_MICRO_BATCHES = 2  # at the least, so that gradients are added up as in the layout
+
+
+def small(layout: Layout) -> Layout:
+    return replace(
+        layout,
+        deal=((_LAYERS,) * layout.stages,),
+        micro_batches=min(layout.micro_batches, max(layout.stages, _MICRO_BATCHES)),
+    )
+
+
+def small_candidate(study: Study, given: Sequence[str], layout: Layout) -> Candidate | None:
+    """The small model as a YAML. ``given``: changes of the command line. None where layers differ, so that a few do not
+    tell of all, or where `check` finds an error in it."""
+    network, config = study.network, study.config
+    if network is None or config.model.num_mtp_layers or len(network.templates) != 1:
+        return None
+    paths = (f"{section}.{name}" for section in ("model.model_config", "model") for name in NUM_LAYERS)
+    path = next((path for path in paths if plain(study.document, path) is not None), "")
+    if not path:
+        return None
+    wanted = small(layout)
+    mine = (*given, *changes(study, wanted), f"{path}={sum(wanted.layers_of_stage)}")
+    there = study_for_check(of_file(study.document.file, mine), os.environ)
+    return None if there.is_refused else Candidate(layout=wanted, changes=mine, study=there)
