@@ -409,3 +409,46 @@ def test_slices_are_gathered_from_a_group_of_one_rank_only_where_a_step_is_accum
     nodes = Nodes(asked.run.graph)
     slices = Slices(asked, nodes, Ties(asked, nodes))
     assert any(slices.is_sliced(kernel, 0) for kernel in range(asked.run.count)) is is_accumulated
+
+
+@pytest.mark.parametrize(
+    ("recomputed", "norms"),
+    [
+        ({}, set()),
+        ({"mlp": True}, {"3-ChatGLM2Block/post_attention_layernorm"}),
+        ({"mlp": [2]}, set()),
+        ({"self_attention": True}, {"3-ChatGLM2Block/input_layernorm"}),
+    ],
+)
+def test_with_stages_the_norm_that_a_recomputed_cell_is_given_waits_for_the_copy_of_its_sum(
+    recomputed: Mapping[str, Any], norms: set[str]
+) -> None:
+    """And is not fused with the Add. Layer 2 is given what another stage has sent: its own sum waits with the Add that
+    ends it. So in the graphs behind ``offload_activation`` of true runs (2.9.0: six and twelve layers, two stages)."""
+    run = {
+        "swap_config": {"swap": True, "layer_swap": [{"backward_prefetch": 5, "layers": True}]},
+        "recompute_config": {"recompute": False, "select_recompute": recomputed},
+    }
+    graph = strategy_graph(asked_of(TRACES / "in_order" / "glm2_received", run))
+    cells = (graph.nodes.name[norm].rpartition("layers-CellList/")[2] for norm in graph.sums)
+    assert {cell.rpartition("-ChatGLM2RMSNorm")[0] for cell in cells if "final_layernorm" not in cell} == norms
+
+
+@pytest.mark.parametrize(("communicated", "share"), [(False, 2), ({r"feed_forward\.w3\.reshape": True}, 1)])
+def test_two_linears_of_a_recomputed_cell_read_a_view_each_where_communication_is_asked_for_of_one(
+    communicated: Any, share: int
+) -> None:
+    """Where it runs again; ``share``: products of one view. True run: 11553668:5 of `scripts/evidence/agreement.py`,
+    whose 2,062 launches are those that are predicted."""
+    run = {
+        "swap_config": {"swap": True, "op_swap": [{"op_name": "attention", "backward_prefetch": 10, "layers": True}]},
+        "recompute_config": {
+            "recompute": False,
+            "select_recompute": {"feed_forward": True},
+            "select_comm_recompute": communicated,
+        },
+    }
+    graph = strategy_graph(asked_of(TRACES / "in_order" / "llama_alone_among_replicas", run))
+    names, inputs = graph.nodes.name, graph.nodes.inputs
+    products = [node for node in graph.again if graph.nodes.primitive[node] == "MatMul" and "/w2-" not in names[node]]
+    assert len({inputs[node][0] for node in products}) * share == len(products) > 0

@@ -3,20 +3,23 @@
 A copy to the host reads the value; of the kernels of the forward pass that read it, the last one waits for the copy,
 and where equal views of several cells are one, each. What takes an output out of several does not wait. An Add whose
 norm waits for the copy of the sum is not fused with it: the norm waits where nothing else of the forward pass reads the
-sum, and without pipeline stages always (measured with MindSpore 2.9.0).
+sum, and without pipeline stages always (measured with MindSpore 2.9.0). With stages it does where a recomputed cell is
+given what it makes.
 
 Mirrors ``offload_activation`` (frontend/parallel/pass/offload_activation.cc): a MoveTo each way, and a ``Depend`` for
-the first of ``node_users()``; that order is the history of one inlining pass, of which the rules here are what was
-seen.
+the first of ``node_users()``; that order is the history of one inlining pass (``ApplyIRToSubstitutions`` of
+frontend/optimizer/opt.cc), of which the rules here are what was seen. That pass inlines a value and then at once those
+who read it, in the order in which MindSpore has met them (``UpdateTransformingListWithUserNodes``).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from swapconf.trace.launch_graph import DEPEND, ITEM, NO_NODE
+from swapconf.trace.trace import POINT_TO_POINT
 from swapconf.upstream.primitives import CAST, VIEWS
 from swapconf.whatif.graph.asked import NO_CELL
 from swapconf.whatif.graph.change import GraphChange
@@ -29,6 +32,7 @@ from swapconf.whatif.parted import User
 
 ADD = "Add"  # that is not fused with a norm
 _NORM = "RmsNorm"
+_HAND_ON = frozenset({CAST, *VIEWS})
 _TABLES = frozenset({"Cos", "Sin"})  # of a rotary embedding, for queries and keys
 _OF_ROUTERS = ("MeanExt", "GatherD")  # for the loss, and of the scores of the experts that are chosen
 
@@ -256,9 +260,33 @@ class MoveTos(GraphChange):
         is_root = cell != NO_CELL and self.baseline.kernels.cell[kernel]
         return bool(is_root) and self.marks.actions.cells[cell] == is_root
 
+    def _is_met_first(self, norm: int) -> bool:
+        """Of those that read a sum: where a recomputed cell is given what the norm makes. What is loaded behind that
+        cell waits for the UpdateState of its call, from which MindSpore comes to the norm before it meets the Add. Not
+        where another stage has sent what is added to: that is a parameter of the forward pass, which is not inlined,
+        so that the sum is inlined late, and the Add has been by then."""
+        graph = self.run.graph
+        addends = (self.run.source(given)[0] for given in graph.inputs[norm][:2])
+        if any(addend != NO_NODE and graph.primitive[addend] in POINT_TO_POINT for addend in addends):
+            return False
+        made = (user for user in self.run.users[norm] if graph.primitive[user] == ITEM and graph.item[user] != SUM)
+        return self._is_given_to_call(made)
+
+    def _is_given_to_call(self, values: Iterable[int]) -> bool:
+        """Whether a recomputed cell reads a value, as it is or in another type or shape."""
+        run, stack = self.run, [*values]
+        while stack:
+            for user in run.users[stack.pop()]:
+                if user in run.saved or run.is_tie(user) or run.is_backward(user):
+                    continue
+                if self._call(user) is not None:
+                    return True
+                stack += [user] if run.graph.primitive[user] in _HAND_ON else []
+        return False
+
     def _part_sum(self, node: int, value: int, copied: int) -> None:
         readers = self._forward_readers(value)
-        if readers and (self.asked.is_pipelined or self._is_cell(node)):
+        if readers and (self._is_cell(node) or (self.asked.is_pipelined and not self._is_met_first(node))):
             self._redirect(max(readers, key=self._turn), value, self.nodes.tied(value, copied))
             return
         added = self.nodes.add(ADD, self.nodes.inputs[node][:2], self.nodes.name[node])

@@ -120,6 +120,7 @@ class _Building(GraphChange):
             self._moves.unread(window)
         Saved(self.asked, self.nodes, self._again).tie()
         self._double()
+        self._views.part_in_cells(self._again.kernel_of)
         states = LoadStates(self.asked, self.nodes)
         CellStates(self.asked, self.nodes, states).tie()
         LayerStates(self.asked, self.nodes, states).tie()

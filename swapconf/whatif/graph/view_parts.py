@@ -2,7 +2,7 @@
 
 MindSpore makes one of equal views of several Linears where these are flagged alike: with the same prefetch or none, and
 the recompute of both or of neither excluded (measured with MindSpore 2.9.0, in ChatGLM and legacy Llama; of views that
-the model itself makes again in mcore).
+the model itself makes again in mcore); in recomputed cells also that of their communication (legacy Llama).
 
 Mirrors CSE (frontend/optimizer/cse.cc), to which flags are attributes.
 """
@@ -10,13 +10,14 @@ Mirrors CSE (frontend/optimizer/cse.cc), to which flags are attributes.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
+from swapconf.whatif.graph.asked import NO_CELL
 from swapconf.whatif.graph.change import GraphChange
 
 
@@ -58,6 +59,45 @@ class ViewParts(GraphChange):
                 if flag.window >= 0:
                     self.of_window[flag.window] = second
                 self.of_product |= {(view, product): second for product in products}
+
+    def part_in_cells(self, again: Mapping[int, int]) -> None:
+        """Views in recomputed cells that several products read, where the recompute of communication was asked for of
+        those of some: ``recompute_comm_op`` is a flag of the primitive, whether anything is communicated or not. They
+        are several in the forward pass and where they run again. ``again``: by node that runs again its kernel."""
+        named = self._views_in_cells()
+        if not named:
+            return
+        kernel_of = {**self.run.kernel_of, **again}
+        readers: defaultdict[int, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+        for reader, inputs in enumerate(self.nodes.inputs):
+            for view in {given for given in inputs if kernel_of.get(given) in named}:
+                if (product := self._product(kernel_of.get(reader))) is not None:
+                    readers[view][self.asked.home(product)].append(reader)
+        for view, read in readers.items():
+            layer, own, name = named[kernel_of[view]]
+            beside = self.marks.actions.beside
+            is_flagged = (layer, f"{own}.{name}") in beside
+            apart = [cell for cell in read if ((layer, f"{cell}.{name}") in beside) != is_flagged]
+            if 0 < len(apart) < len(read):
+                self._second(view, [reader for cell in apart for reader in read[cell]])
+
+    def _views_in_cells(self) -> dict[int, tuple[str, str, str]]:
+        """By kernel of the forward pass layer, cell and name, where communication is asked for in that layer."""
+        sites, baseline, layers = self.marks.sites, self.baseline, {layer for layer, _ in self.marks.actions.beside}
+        named = dict[int, tuple[str, str, str]]()
+        inside = baseline.views & ~baseline.kernels.backward & (sites.of_node >= 0)
+        for view in np.flatnonzero(inside[: self.run.count]).tolist() if layers else ():
+            layer, path = sites.names[sites.of_node[view]]
+            if layer in layers and self.asked.around(view) != NO_CELL:
+                own, _, name = path.rpartition(".")
+                named[view] = layer, own, name
+        return named
+
+    def _product(self, kernel: int | None) -> int | None:
+        """Whose view a kernel reads: its own, or that of the product whose gradient it is."""
+        if kernel is None or not self.baseline.kernels.backward[kernel]:
+            return kernel
+        return self.run.forward_of.get(kernel)
 
     def _part_made_again(self) -> None:
         """Of a view that the model makes again for several products, and of which the recompute of some is excluded."""
