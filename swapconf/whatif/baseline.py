@@ -22,11 +22,13 @@ class Baseline(LaidOut):
     """What strategies are asked of. ``awaits_send``: kernels in front of which the main stream waits for what was sent,
     as a parameter that they read. ``adds_up_experts``: several cards have the same experts, so that they add up the
     gradients of those. ``joined``: kernels that are launched together with the one in front of them, as operators of a
-    fused one."""
+    fused one. ``unread_literals``: rows of constants of the smallest size that no launch reads; none with fused
+    kernels, which do not tell."""
 
     awaits_send: frozenset[int] = frozenset()
     joined: frozenset[int] = frozenset()
     adds_up_experts: bool = False
+    unread_literals: tuple[int, ...] = ()
 
     @cached_property
     def of_other_cells(self) -> Flags:

@@ -12,7 +12,7 @@ from swapconf.memory.trace_lifetimes import lifetimes
 from swapconf.models.cells import EXPERTS
 from swapconf.trace.columns import FUSED, Flags, Ints, Kernels, LayerRows, Reads
 from swapconf.trace.launch_graph import DEPEND, NO_NODE, STATE, LaunchGraph
-from swapconf.trace.lifetimes import NEVER, TICKS, Lifetimes
+from swapconf.trace.lifetimes import CONSTANT_VALUE, NEVER, TICKS, Lifetimes
 from swapconf.trace.phases import of_layers
 from swapconf.trace.trace import Block, Kernel, Task, Trace
 from swapconf.upstream.primitives import VIEWS
@@ -76,6 +76,7 @@ def prepare(trace: Trace, recomputes: bool = False) -> Baseline:
         awaits_send=frozenset(_await_sends(trace.kernels)),
         joined=_joined(kernels),
         adds_up_experts=_adds_up_experts(blocks, tasks, stream),
+        unread_literals=_unread_literals(trace, blocks),
     )
 
 
@@ -169,6 +170,12 @@ def _adds_up_experts(blocks: Iterable[Block], tasks: Sequence[Task], stream: Int
     """Whether communication reads a weight of experts, or what is summed up of its gradient."""
     weights = {block.start for block in blocks if _OF_EXPERTS in block.node}
     return any(weights.intersection(tasks[index].inputs) for index in np.flatnonzero(stream != 0).tolist())
+
+
+def _unread_literals(trace: Trace, blocks: Sequence[Block]) -> tuple[int, ...]:
+    constants = trace.blocks.starts(CONSTANT_VALUE) if trace.closed is None else set[int]()
+    unread = constants.difference(*(task.inputs for task in trace.tasks))
+    return tuple(index for index, block in enumerate(blocks) if block.start in unread and block.size_bytes == ALIGNMENT)
 
 
 def _host_bytes(tasks: Sequence[Task], row: dict[int, int]) -> Ints:

@@ -1,5 +1,5 @@
 """What recomputed cells make of constants, such as the halves of a rotary table -> nodes for the backward pass; and
-the literals that a strategy adds.
+the literals that a strategy adds, or lets MindSpore merge.
 
 MindSpore 2.9.0 makes the node again for the recomputed cells of all layers and micro-batches together, in stages of a
 pipeline in front of the last for each micro-batch, without lazy inline for each layer. With lazy inline it waits for
@@ -12,18 +12,19 @@ Mirrors recompute (frontend/optimizer/irpass/recompute.cc) and CSE of what depen
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from swapconf.trace.launch_graph import NO_NODE
+from swapconf.trace.launch_graph import DEPEND, NO_NODE, TUPLE
 from swapconf.trace.lifetimes import CATEGORIES, Category
 from swapconf.whatif.graph.asked import NO_CELL, Asked
 from swapconf.whatif.graph.change import GraphChange
 from swapconf.whatif.graph.cse import Tables
 from swapconf.whatif.graph.gates import Gates
 from swapconf.whatif.graph.moves import MoveTos
+from swapconf.whatif.graph.run_graph import RunGraph
 from swapconf.whatif.graph.ties import Ties
 from swapconf.whatif.prepare import ALIGNMENT
 
@@ -109,16 +110,62 @@ def rows_of_literals(asked: Asked, moves: MoveTos, again: Iterable[int]) -> list
     again.
 
     A copy reads two, where to and whether to wait; other primitives read shapes, types and the like. MindSpore 2.9.0
-    shares them among micro-batches. In stages of a pipeline that a later one sends gradients, it leaves four for each
-    copy to the host that comes back and three for one that does not, and those that what runs again reads. Elsewhere a
-    copy to the host has one of its own where the forward pass reads, too, what it copies, in steps of one micro-batch
-    always, and the others share two; legacy models, and the last stage of a pipeline, share all (measured in 190 runs
-    of random strategies: copies to about three literals, a few less under the parallel optimizer; of what runs again to
-    about 15 %). No pass decides this: value nodes that the runtime puts on the device, counted.
+    shares them among micro-batches. Where each use has one of its own (see `_has_own_literals`), it leaves four for
+    each copy to the host that comes back and three for one that does not, and those that what runs again reads.
+    Elsewhere a copy to the host has one of its own where the forward pass reads, too, what it copies, in steps of one
+    micro-batch always, and the others share two; legacy models, and the last stage of a pipeline, share all (measured
+    in 190 runs of random strategies: copies to about three literals, a few less under the parallel optimizer; of what
+    runs again to about 15 %).
     """
     blocks = asked.baseline.blocks
     alike = np.flatnonzero((blocks.category == _CONSTANT) & (blocks.size_bytes == ALIGNMENT))
     return [int(row) for row in alike[:1]] * (_of_copies(asked, moves) + _of_again(asked, again))
+
+
+def merged_literals(asked: Asked) -> Sequence[int]:
+    """Rows of the literals of the baseline that a strategy does not leave on the device, as its uses share them.
+
+    Those that no launch reads stand for them: of what each func graph has for itself the back end reads one (measured
+    with MindSpore 2.9.0, TeleChat3 in a last stage: 185 of 565 are read, 190 to 201 lie there with recomputed cells).
+    """
+    is_merged = _has_typed_results(asked) and _calls_cells(asked)
+    return asked.baseline.unread_literals if is_merged else ()
+
+
+def _has_own_literals(asked: Asked) -> bool:
+    """Whether each use of a literal has a value node of its own, which lies on the device, read or not.
+
+    CSE of the front end (``cse_after_recomputation``) merges equal value nodes of a func graph. Behind it
+    ``BackendPass`` (frontend/jit/ps/pass.cc) infers types again where `make_tuple_from_fprop_eliminate` changed what
+    forward passes return; that makes a value node for each use, and the back end, whose CSE merges what reads them,
+    keeps all (``graph_value_nodes`` of KernelGraph). In stages that a later one sends gradients it is always so.
+    """
+    return asked.baseline.is_sent_gradients or (_has_typed_results(asked) and not _calls_cells(asked))
+
+
+def _has_typed_results(asked: Asked) -> bool:
+    """Whether that pass changed the baseline, but for stages in which it always does."""
+    return asked.is_mcore and not asked.baseline.is_sent_gradients and has_flat_results(asked.run)
+
+
+def has_flat_results(run: RunGraph) -> bool:
+    """Whether the results of forward passes, of which all but the loss are constants in mcore, stand one by one in
+    front of the saved values, not in a tuple of their own."""
+    primitive, inputs = run.graph.primitive, run.graph.inputs
+
+    def is_flat(first: int, second: int) -> bool:
+        while first != NO_NODE and primitive[first] == DEPEND:
+            first = inputs[first][0]
+        return first != NO_NODE and primitive[first] != TUPLE and second == NO_NODE
+
+    results = [inputs[saved][:2] for saved in run.forward_tuples]
+    return bool(results) and all(len(pair) > 1 and is_flat(*pair) for pair in results)
+
+
+def _calls_cells(asked: Asked) -> bool:
+    """A recomputed cell that reads parameters is called with a state, so that what the forward pass returns waits for
+    that (see `returned`): it is a Depend, not a tuple, and `make_tuple_from_fprop_eliminate` leaves it alone."""
+    return bool((asked.called != NO_CELL).any())
 
 
 def _of_copies(asked: Asked, moves: MoveTos) -> int:
@@ -126,7 +173,7 @@ def _of_copies(asked: Asked, moves: MoveTos) -> int:
     windows = list(moves.out)
     if not windows:
         return 0
-    if baseline.is_sent_gradients:
+    if _has_own_literals(asked):
         returned = {window for window, _ in moves.back}
         return _of_one_batch(asked, (int(face[window]) for window in [*windows * _OF_OUT, *returned]))
     if baseline.is_piped or not asked.is_mcore:
@@ -137,7 +184,7 @@ def _of_copies(asked: Asked, moves: MoveTos) -> int:
 
 
 def _of_again(asked: Asked, again: Iterable[int]) -> int:
-    if not asked.baseline.is_sent_gradients:
+    if not _has_own_literals(asked):
         return 0
     return _of_one_batch(asked, _each(asked, again))
 

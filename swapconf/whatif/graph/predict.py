@@ -220,11 +220,13 @@ class _Predicted:
         return _lifetimes(blocks, columns, named, tuple(self._sums.values()))
 
     def _rest(self, made_rows: Ints) -> Ints:
-        """Blocks of the baseline that no launch of the step makes: not those of kernels that are not launched."""
+        """Blocks of the baseline that no launch of the step makes: not those of kernels that are not launched, nor
+        constants that are merged."""
         baseline, graph = self.prepared.baseline, self.graph
         launched = np.array([node in self.lived.turn for node in graph.run.node_of], dtype=np.bool_)
         gone = (baseline.maker >= 0) & ~launched[baseline.maker % graph.run.count]
         gone[made_rows] = True
+        gone[list(graph.merged)] = True
         return np.concatenate([np.flatnonzero(~gone), np.array(graph.constants, dtype=np.int64)])
 
     def _moves(self) -> Moves:

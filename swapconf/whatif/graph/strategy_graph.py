@@ -16,7 +16,7 @@ from swapconf.whatif.graph.again import RecomputedNodes
 from swapconf.whatif.graph.asked import NO_CELL, Asked
 from swapconf.whatif.graph.cell_states import CellStates
 from swapconf.whatif.graph.change import GraphChange
-from swapconf.whatif.graph.constants import Constants, rows_of_literals
+from swapconf.whatif.graph.constants import Constants, merged_literals, rows_of_literals
 from swapconf.whatif.graph.cse import GradientsOfGathers, Tables
 from swapconf.whatif.graph.doubled import doubled
 from swapconf.whatif.graph.fused import fuse
@@ -54,6 +54,7 @@ class StrategyGraph:
         sums, norms, adds: See `MoveTos` and `RecomputedNodes`.
         weights: By node of a copy of a weight the row of that in the baseline.
         constants: Rows of constants that lie on the device once more.
+        merged: Rows of constants that do not lie there any more.
     """
 
     run: RunGraph
@@ -70,6 +71,7 @@ class StrategyGraph:
     adds: frozenset[int] = frozenset()
     weights: Mapping[int, int] = field(default_factory=dict)
     constants: Sequence[int] = ()
+    merged: Sequence[int] = ()
 
 
 def unchanged(run: RunGraph) -> StrategyGraph:
@@ -147,6 +149,7 @@ class _Building(GraphChange):
             adds=frozenset(self._again.adds),
             weights=self._again.weights.rows | self._slices.rows | self._gathers.rows,
             constants=[*self._constants.rows(), *literals],
+            merged=merged_literals(self.asked),
         )
 
     def _double(self) -> None:
