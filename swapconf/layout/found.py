@@ -22,6 +22,7 @@ class Tried:
         floor_us: Its step without a strategy. A strategy gets below it only where another order of launches hides more
             of what is exchanged (of tiny models by 0.7 % at most); what is so near is planned, too.
         coarse_us: Its step with the best coarse plan; infinite where none fits.
+        over_bytes: By how much that is over the budget, on all stages together.
     """
 
     layout: Layout
@@ -30,6 +31,7 @@ class Tried:
     floor_us: float
     coarse_us: float
     composed: int = 0
+    over_bytes: float = 0.0
     shifts: tuple[Deal, ...] = ()
 
 
@@ -51,6 +53,7 @@ class Fate(Enum):
     TOO_LARGE = mark("weights, gradients and optimizer state alone take more than the budget")
     COMPUTES = mark("their compute alone takes longer than the best step")
     FLOOR = mark("even without swap and recompute their step is longer than the best")
+    OVER = mark("their leanest coarse plan is over the budget by more than a quarter of it")
     COARSE = mark("their best coarse plan is slower, and they were not planned in full")
     NOT_RUN = mark("not run, as the number of dry runs was reached or the search ended")
 

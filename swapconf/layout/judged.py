@@ -144,6 +144,7 @@ class Judged:
             composed=traced.composed,
             floor_us=judge.evaluation(uniform(KEEP, judge.network)).step_us,
             coarse_us=best.cost_us if best.fits else inf,
+            over_bytes=best.over_bytes,
             shifts=shifts(judge) if self._tells_shifts else (),
         )
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from math import inf
+from math import inf, isfinite
 from typing import Protocol
 
 from swapconf.layout.bounds import kind, least_bytes, least_us, likeness, tells
@@ -24,6 +24,7 @@ from swapconf.timing.cost import Hardware
 AT_ONCE = 4  # layouts that are run before what they tell is looked at
 SMALL_AT_ONCE = 8  # small models
 NEAR = 0.1  # of a step: what is so near is planned as well, as far as plans are left, since it may be called equal
+FAR = 0.25  # of the budget: what the leanest of a few plans is over by that much no plan makes fit
 MOST_RUNS, MOST_PLANS = 40, 5  # ranks to dry-run, and layouts to plan in full beside the YAML's own
 LAST = 3  # of those planned, the best: all their stages are really run
 
@@ -218,7 +219,10 @@ class Search:
                 return True
         if self._run_last():
             return True
-        for item in self._open():
+        for item in self._unplanned():
+            if self._is_far_over(item):
+                self._lost[item.layout] = Lost(layout=item.layout, fate=Fate.OVER, told=item.over_bytes)
+                continue
             is_slower = item.floor_us >= self.best_planned_us
             fate, us = (Fate.FLOOR, item.floor_us) if is_slower else (Fate.COARSE, item.coarse_us)
             self._lost[item.layout] = Lost(layout=item.layout, fate=fate, told=us)
@@ -247,7 +251,15 @@ class Search:
         return layout in self._tried
 
     def _open(self) -> list[Tried]:
+        """What may be worth a plan."""
+        return [item for item in self._unplanned() if not self._is_far_over(item)]
+
+    def _unplanned(self) -> list[Tried]:
         return [item for layout, item in self._tried.items() if layout not in self._finals]
+
+    def _is_far_over(self, item: Tried) -> bool:
+        """Where something else fits."""
+        return isfinite(self.best_planned_us) and item.over_bytes > FAR * self.limit.usable_bytes
 
     @property
     def best_planned_us(self) -> float:

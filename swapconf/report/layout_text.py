@@ -123,7 +123,7 @@ def _lost(group: LostGroup) -> str:
     if group.nearest is None or not isinstance(group.nearest.told, float):
         return told
     value = group.nearest.told
-    amount = show_bytes(int(value)) if group.fate is Fate.TOO_LARGE else f"{value / 1000:.3f} ms"
+    amount = show_bytes(int(value)) if group.fate in (Fate.TOO_LARGE, Fate.OVER) else f"{value / 1000:.3f} ms"
     return phrase("{told}; nearest is {layout}: {amount}", told=told, layout=group.nearest.layout.name, amount=amount)
 
 

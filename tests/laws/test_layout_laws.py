@@ -74,11 +74,14 @@ class Made:
         """Without a strategy; the least that one leaves is half of what is more than weights."""
         return int(least_bytes(layout, [self.facts(layout)]) * (1 + self.chance(layout, "held")))
 
+    def low(self, layout: Layout) -> int:
+        """What the leanest strategy needs."""
+        least = least_bytes(layout, [self.facts(layout)])
+        return least + (self.held(layout) - least) // 2
+
     def planned_us(self, layout: Layout) -> float:
         """The more is missing, the longer."""
-        least = least_bytes(layout, [self.facts(layout)])
-        held = self.held(layout)
-        low = least + (held - least) // 2
+        held, low = self.held(layout), self.low(layout)
         if low > self.budget_bytes:
             return inf
         missing = max(0, held - self.budget_bytes) / max(held - low, 1)
@@ -108,6 +111,7 @@ class Made:
                 composed=self.composed(layout),
                 floor_us=self.floor_us(layout),
                 coarse_us=self.planned_us(layout) * (1 + 0.1 * self.chance(layout, "coarse")),
+                over_bytes=max(0.0, 1.2 * self.low(layout) - self.budget_bytes),
             )
             for layout in wanted
             if layout not in bad
@@ -236,6 +240,17 @@ def test_a_small_model_is_asked_of_each_kind_of_layers_once(seed: int, budget: i
     kinds = [kind(layout) for layout in world.asked_small]
     assert len(kinds) == len(set(kinds))
     assert kind(OWN) not in kinds
+
+
+@settings(max_examples=30, deadline=None)
+@given(SEEDS, BUDGETS)
+def test_what_is_far_over_is_not_planned_where_something_fits(seed: int, budget: int) -> None:
+    world = Made(seed, budget)
+    answer = found(world)
+    over = {item.layout for item in answer.lost if item.fate is Fate.OVER}
+    assert not over.intersection(world.planned)
+    assert all(1.2 * world.low(layout) > 1.25 * budget for layout in over)
+    assert not over or any(item.cost_us < inf for item in answer.finals)
 
 
 @settings(max_examples=60, deadline=None)
