@@ -21,7 +21,7 @@ from swapconf.layout.layout import Layout
 from swapconf.layout.runs import Refused
 from swapconf.timing.cost import Hardware
 
-AT_ONCE = 4  # layouts that are run before what they tell is looked at
+AT_ONCE = 2  # layouts that are run before what they tell is looked at: the fewer, the more are left out by the first
 SMALL_AT_ONCE = 8  # small models
 NEAR = 0.1  # of a step: what is so near is planned as well, as far as plans are left, since it may be called equal
 FAR = 0.25  # of the budget: what the leanest of a few plans is over by that much no plan makes fit
