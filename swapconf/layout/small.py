@@ -18,7 +18,7 @@ from swapconf.layout.runs import Candidate
 from swapconf.layout.written import changes
 from swapconf.study.study import Study, study_for_check
 
-_LAYERS = 2  # of each stage
+_LAYERS, _SMALLER = 2, 2  # of each stage; at least so many times fewer than there are
 _MICRO_BATCHES = 2  # at the least, so that gradients are added up as in the layout
 
 
@@ -32,7 +32,7 @@ def small(layout: Layout) -> Layout:
 
 def small_candidate(study: Study, given: Sequence[str], layout: Layout) -> Candidate | None:
     """The small model as a YAML. ``given``: changes of the command line. None where layers differ, so that a few do not
-    tell of all, or where `check` finds an error in it."""
+    tell of all, where the model has few anyway, or where `check` finds an error in it."""
     network, config = study.network, study.config
     if network is None or config.model.num_mtp_layers or len(network.templates) != 1:
         return None
@@ -41,6 +41,8 @@ def small_candidate(study: Study, given: Sequence[str], layout: Layout) -> Candi
     if not path:
         return None
     wanted = small(layout)
+    if _SMALLER * sum(wanted.layers_of_stage) > sum(layout.layers_of_stage):
+        return None
     mine = (*given, *changes(study, wanted), f"{path}={sum(wanted.layers_of_stage)}")
     there = study_for_check(of_file(study.document.file, mine), os.environ)
     return None if there.is_refused else Candidate(layout=wanted, changes=mine, study=there)

@@ -233,8 +233,9 @@ def test_sequence_parallelism_that_one_card_for_tensors_ignores_is_said_where_th
 
 
 def test_a_small_model_is_cut_as_its_layout_and_has_few_layers() -> None:
-    wide = Layout(data=4, tensors=1, stages=2, batch=1, micro_batches=4, shards_optimizer=True, deal=((2, 2),))
-    for other in (replace(OWN, micro_batches=64), wide, replace(OWN, data=4, stages=1, deal=((4,),))):
+    wide = Layout(data=4, tensors=1, stages=2, batch=1, micro_batches=4, shards_optimizer=True, deal=((4, 4),))
+    assert small_candidate(study(), (), OWN) is None  # it has few layers anyway
+    for other in (replace(OWN, micro_batches=64, deal=((4, 4),)), wide, replace(OWN, data=4, stages=1, deal=((4,),))):
         found = small_candidate(study(), (), other)
         assert found is not None
         assert layout_of(found.study) == found.layout == small(other)
