@@ -102,7 +102,7 @@ def laid_out(
         return Evaluator(folders, candidate, [on], default_policy(os.environ))
 
     def small(orders: Sequence[RankOrder]) -> Reports:
-        return reports(orders, runs, phrase("small models, one for each kind of layers"), remembers=True)
+        return reports(orders, runs, phrase("small models of each kind of layers"), remembers=True)
 
     may_deal = Degree.OFFSET not in wish.fixed
     found = of_stages(own, wanted.cards, wish) if wanted.stages else layouts(own, wanted.cards, wish)

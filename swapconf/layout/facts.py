@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import and_
 from typing import NamedTuple
@@ -89,6 +89,34 @@ def facts_of(layout: Layout, evaluator: Evaluator) -> Facts:
         gradient_bytes=min((item.gradients for item in held), default=0),
         layer=_least(layers),
         outside=outside,
+    )
+
+
+def facts_of_two(few: Layout, evaluator: Evaluator, more: Layout, of_more: Evaluator) -> Facts:
+    """Of two models that differ in how many equal layers a stage has: what the one takes more is the layers', by
+    whatever name. MindSpore names much of the backward pass of all layers after the first, the last or none of them."""
+    small, large = (
+        reduce(_together, _parts(asked.steps[-1], asked.machine, layout).values())
+        for layout, asked in ((few, evaluator), (more, of_more))
+    )
+    own = few.layers_of_stage[-1]
+    layers = more.layers_of_stage[-1] - own
+    layer = Part(
+        us=max(0.0, large.us - small.us) / layers,
+        products_us=max(0.0, large.products_us - small.products_us) / layers,
+        rest_us=max(0.0, large.rest_us - small.rest_us) / layers,
+        exchanges=Counter({item: times // layers for item, times in (large.exchanges - small.exchanges).items()}),
+    )
+    known = facts_of(few, evaluator)
+    return replace(known, layer=layer, outside=Part(us=max(0.0, small.us - own * layer.us)))
+
+
+def _together(one: Part, other: Part) -> Part:
+    return Part(
+        us=one.us + other.us,
+        products_us=one.products_us + other.products_us,
+        rest_us=one.rest_us + other.rest_us,
+        exchanges=one.exchanges + other.exchanges,
     )
 
 

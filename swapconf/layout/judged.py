@@ -11,12 +11,12 @@ from typing import TypeAlias
 from swapconf.dryrun.rank_order import RankOrder
 from swapconf.layout import runs
 from swapconf.layout.coarse import coarse
-from swapconf.layout.facts import Facts, facts_of
+from swapconf.layout.facts import Facts, facts_of, facts_of_two
 from swapconf.layout.found import Final, Tried
 from swapconf.layout.layout import Deal, Layout
 from swapconf.layout.runs import Candidate, Refused, RunSettings
 from swapconf.layout.shifts import shifts
-from swapconf.layout.small import small_candidate
+from swapconf.layout.small import SIZES, small_candidate
 from swapconf.layout.stages import Asked, Runner, Stages, Traced
 from swapconf.plan.deal import better_deal
 from swapconf.plan.judge import Judge
@@ -85,14 +85,18 @@ class Judged:
         evaluator_of = self._evaluator_of
         if evaluator_of is None:
             return []
-        found = [small_candidate(self._study, self._given, layout) for layout in layouts]
-        asked = [(item, runs.last_rank(item, self._settings)) for item in found if item is not None]
-        done = self._small_runner([order for _, order in asked]) if asked else {}
+        pairs = [[small_candidate(self._study, self._given, layout, count) for count in SIZES] for layout in layouts]
+        asked = [[(item, runs.last_rank(item, self._settings)) for item in pair if item is not None] for pair in pairs]
+        asked = [pair for pair in asked if len(pair) == len(SIZES)]
+        done = self._small_runner([order for pair in asked for _, order in pair]) if asked else {}
         facts = []
-        for candidate, order in asked:
+        for pair in asked:
             with suppress(ValueError, SwapconfError):  # of what does not end well, or cannot be asked, nothing is known
-                folders = traces_of(stage_runs([order], done))
-                facts.append(facts_of(candidate.layout, evaluator_of(candidate.study, folders)))
+                told = [
+                    (item.layout, evaluator_of(item.study, traces_of(stage_runs([order], done))))
+                    for item, order in pair
+                ]
+                facts.append(facts_of_two(*told[0], *told[1]))
         return facts
 
     def ranks(self, layouts: Sequence[Layout], *, truly: bool = False) -> int:

@@ -1,5 +1,5 @@
-"""LAYOUT -> SMALL MODEL that is cut the same way: a few layers, whose dry run tells what a layer takes in all layouts
-of its kind.
+"""LAYOUT -> SMALL MODELS that are cut the same way: what one layer more takes more, a layer takes in all layouts of its
+kind.
 
 A search that knows that of each kind of layers leaves most layouts out before any of them is run, and a small model is
 one child of some seconds, where a layout is several runs for each of its stages, of which one may have all layers.
@@ -18,19 +18,21 @@ from swapconf.layout.runs import Candidate
 from swapconf.layout.written import changes
 from swapconf.study.study import Study, study_for_check
 
-_LAYERS, _SMALLER = 2, 2  # of each stage; at least so many times fewer than there are
+SIZES = (2, 3)  # layers of each stage
+_SMALLER = 2  # at least so many times fewer than there are
 _MICRO_BATCHES = 2  # at the least, so that gradients are added up as in the layout
 
 
-def small(layout: Layout) -> Layout:
+def small(layout: Layout, count: int) -> Layout:
+    """``count``: of layers of each stage."""
     return replace(
         layout,
-        deal=((_LAYERS,) * layout.stages,),
+        deal=((count,) * layout.stages,),
         micro_batches=min(layout.micro_batches, max(layout.stages, _MICRO_BATCHES)),
     )
 
 
-def small_candidate(study: Study, given: Sequence[str], layout: Layout) -> Candidate | None:
+def small_candidate(study: Study, given: Sequence[str], layout: Layout, count: int) -> Candidate | None:
     """The small model as a YAML. ``given``: changes of the command line. None where layers differ, so that a few do not
     tell of all, where the model has few anyway, or where `check` finds an error in it."""
     network, config = study.network, study.config
@@ -40,7 +42,7 @@ def small_candidate(study: Study, given: Sequence[str], layout: Layout) -> Candi
     path = next((path for path in paths if plain(study.document, path) is not None), "")
     if not path:
         return None
-    wanted = small(layout)
+    wanted = small(layout, count)
     if _SMALLER * sum(wanted.layers_of_stage) > sum(layout.layers_of_stage):
         return None
     mine = (*given, *changes(study, wanted), f"{path}={sum(wanted.layers_of_stage)}")

@@ -234,11 +234,11 @@ def test_sequence_parallelism_that_one_card_for_tensors_ignores_is_said_where_th
 
 def test_a_small_model_is_cut_as_its_layout_and_has_few_layers() -> None:
     wide = Layout(data=4, tensors=1, stages=2, batch=1, micro_batches=4, shards_optimizer=True, deal=((4, 4),))
-    assert small_candidate(study(), (), OWN) is None  # it has few layers anyway
+    assert small_candidate(study(), (), OWN, 2) is None  # it has few layers anyway
     for other in (replace(OWN, micro_batches=64, deal=((4, 4),)), wide, replace(OWN, data=4, stages=1, deal=((4,),))):
-        found = small_candidate(study(), (), other)
+        found = small_candidate(study(), (), other, 2)
         assert found is not None
-        assert layout_of(found.study) == found.layout == small(other)
+        assert layout_of(found.study) == found.layout == small(other, 2)
         assert found.study.config.model.num_layers == 2 * other.stages
         assert kind(found.layout) == kind(other)
         assert found.layout.micro_batches == min(other.micro_batches, 2)
@@ -246,4 +246,4 @@ def test_a_small_model_is_cut_as_its_layout_and_has_few_layers() -> None:
 
 def test_where_layers_differ_few_do_not_tell_of_all() -> None:
     mixed = ("model.model_config.first_k_dense_replace=1",)
-    assert small_candidate(study(DEEPSEEK, *mixed), mixed, layout_of(study(DEEPSEEK, *mixed))) is None
+    assert small_candidate(study(DEEPSEEK, *mixed), mixed, layout_of(study(DEEPSEEK, *mixed)), 2) is None
