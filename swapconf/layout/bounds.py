@@ -7,7 +7,7 @@ and micro-batches alike: their layers are the same (docs/how-to/layout.md, *How 
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 
 from swapconf.layout.facts import Exchange, Facts, Part
 from swapconf.layout.layout import Layout
@@ -32,6 +32,15 @@ def tells(layout: Layout) -> tuple[Hashable, ...]:
     """Ascending by how much a layout tells of those that are alike: what is cut less and has fewer sequences takes no
     less for each of them, and what shards its optimizer no more than what does not."""
     return _shards(layout), layout.tensors, layout.batch, layout
+
+
+def of_other_kinds(layouts: Iterable[Layout], known: Collection[Hashable]) -> dict[Hashable, Layout]:
+    """By kind that is not known the layout of fewest stages and micro-batches; what tells most of others first."""
+    found: dict[Hashable, Layout] = {}
+    for layout in sorted(layouts, key=lambda one: (*tells(one)[:-1], one.stages, one.micro_batches, one)):
+        if kind(layout) not in known:
+            found.setdefault(kind(layout), layout)
+    return found
 
 
 def least_bytes(layout: Layout, known: Iterable[Facts]) -> int:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from math import inf, isfinite
 from typing import Protocol
 
-from swapconf.layout.bounds import kind, least_bytes, least_us, likeness, tells
+from swapconf.layout.bounds import kind, least_bytes, least_us, likeness, of_other_kinds, tells
 from swapconf.layout.facts import Facts
 from swapconf.layout.found import Fate, Final, Found, Lost, Tried, ordered
 from swapconf.layout.layout import Layout
@@ -114,14 +114,9 @@ class Search:
         self._shift()
 
     def _run_small(self, waiting: Iterable[Layout]) -> bool:
-        """Whether small models were run of kinds of layers that are not known yet, those first that tell most of
-        others. Of a kind the layout with the fewest stages and micro-batches stands for all."""
+        """Whether small models were run of kinds of layers that are not known yet."""
         known = {kind(facts.layout) for facts in self._facts} | self._asked_small
-        of_kind: dict[Hashable, Layout] = {}
-        for layout in sorted(waiting, key=lambda one: (*tells(one)[:-1], one.stages, one.micro_batches, one)):
-            if kind(layout) not in known:
-                of_kind.setdefault(kind(layout), layout)
-        chosen = dict(list(of_kind.items())[:SMALL_AT_ONCE])
+        chosen = dict(list(of_other_kinds(waiting, known).items())[:SMALL_AT_ONCE])
         self._asked_small |= chosen.keys()
         self._small += self.world.small(list(chosen.values())) if chosen else []
         return bool(chosen)
