@@ -75,8 +75,8 @@ def read(document: Document, mindformers: str) -> Surroundings:
             section=section,
             moe=_plain(document.root.get("moe_config")),
             has_unread_folder=reader.value(pretrained.KEY) not in (None, ""),
-            num_layers=reader.count(*_in_model(NUM_LAYERS), least=0, most=_MAX_LAYERS),
-            num_mtp_layers=reader.count(*_in_model(_NUM_MTP_LAYERS), least=0, most=_MAX_LAYERS) or 0,
+            num_layers=reader.count(*in_model(NUM_LAYERS), least=0, most=_MAX_LAYERS),
+            num_mtp_layers=reader.count(*in_model(_NUM_MTP_LAYERS), least=0, most=_MAX_LAYERS) or 0,
         ),
         optimizer=optimizer if isinstance(optimizer := reader.value("optimizer.type"), str) else "",
         given=reader.given(),
@@ -90,7 +90,8 @@ def _plain(node: Node | None) -> dict[str, object]:
     return dict(value) if isinstance(value, dict) else {}
 
 
-def _in_model(names: tuple[str, ...]) -> tuple[str, ...]:
+def in_model(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Where a setting of the model may stand, by its names."""
     return tuple(f"{section}.{name}" for section in ("model.model_config", "model") for name in names)
 
 
@@ -164,8 +165,8 @@ class _Reader:
             )
             or 1
         )
-        interleaved = self.value("parallel.pipeline_config.pipeline_interleave") is True
-        scheduler = self.word("parallel.pipeline_config.pipeline_scheduler")
+        interleaved = self.value(f"{conditional.SCHEDULE}.{conditional.INTERLEAVE}") is True
+        scheduler = self.word(f"{conditional.SCHEDULE}.{conditional.SCHEDULER}")
         interleaves = self.count(*(f"model.model_config.{name}" for name in _NUM_INTERLEAVES), most=_MAX_LAYERS) or 1
         return Pipeline(
             num_stages=stages,

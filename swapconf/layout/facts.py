@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import reduce
 from operator import and_
 from typing import NamedTuple
@@ -76,7 +76,7 @@ class Facts:
 
 def facts_of(layout: Layout, evaluator: Evaluator) -> Facts:
     """Of the stages that the evaluator has; what stands beside layers is known with the last one."""
-    held = [item for trace in evaluator.traces for item in _held(trace)]
+    held = _least_held(evaluator)
     layers, outside = [], Part()
     for (_, stage), step in zip(evaluator.ranks, evaluator.steps, strict=True):
         parts = _parts(step, evaluator.machine, layout)
@@ -84,11 +84,7 @@ def facts_of(layout: Layout, evaluator: Evaluator) -> Facts:
         if stage == layout.stages - 1:
             outside = parts.get(_OUTSIDE, outside)
     return Facts(
-        layout=layout,
-        shared_bytes=min((item.shared for item in held), default=0),
-        gradient_bytes=min((item.gradients for item in held), default=0),
-        layer=_least(layers),
-        outside=outside,
+        layout=layout, shared_bytes=held.shared, gradient_bytes=held.gradients, layer=_least(layers), outside=outside
     )
 
 
@@ -107,8 +103,8 @@ def facts_of_two(few: Layout, evaluator: Evaluator, more: Layout, of_more: Evalu
         rest_us=max(0.0, large.rest_us - small.rest_us) / layers,
         exchanges=Counter({item: times // layers for item, times in (large.exchanges - small.exchanges).items()}),
     )
-    known = facts_of(few, evaluator)
-    return replace(known, layer=layer, outside=Part(us=max(0.0, small.us - own * layer.us)))
+    held, outside = _least_held(evaluator), Part(us=max(0.0, small.us - own * layer.us))
+    return Facts(layout=few, shared_bytes=held.shared, gradient_bytes=held.gradients, layer=layer, outside=outside)
 
 
 def _together(one: Part, other: Part) -> Part:
@@ -135,6 +131,11 @@ def _least(parts: Sequence[Part]) -> Part:
 class _Held(NamedTuple):
     shared: int
     gradients: int
+
+
+def _least_held(evaluator: Evaluator) -> _Held:
+    held = [item for trace in evaluator.traces for item in _held(trace)]
+    return _Held(min((item.shared for item in held), default=0), min((item.gradients for item in held), default=0))
 
 
 def _held(trace: Trace) -> list[_Held]:

@@ -16,7 +16,7 @@ from swapconf.layout.found import Final, Tried
 from swapconf.layout.layout import Deal, Layout
 from swapconf.layout.runs import Candidate, Refused, RunSettings
 from swapconf.layout.shifts import shifts
-from swapconf.layout.small import SIZES, small_candidate
+from swapconf.layout.small import small_candidates
 from swapconf.layout.stages import Asked, Runner, Stages, Traced
 from swapconf.plan.deal import better_deal
 from swapconf.plan.judge import Judge
@@ -85,9 +85,8 @@ class Judged:
         evaluator_of = self._evaluator_of
         if evaluator_of is None:
             return []
-        pairs = [[small_candidate(self._study, self._given, layout, count) for count in SIZES] for layout in layouts]
-        asked = [[(item, runs.last_rank(item, self._settings)) for item in pair if item is not None] for pair in pairs]
-        asked = [pair for pair in asked if len(pair) == len(SIZES)]
+        pairs = [small_candidates(self._study, self._given, layout) for layout in layouts]
+        asked = [[(item, runs.last_rank(item, self._settings)) for item in pair] for pair in pairs if pair]
         done = self._small_runner([order for pair in asked for _, order in pair]) if asked else {}
         facts = []
         for pair in asked:

@@ -8,6 +8,7 @@ A step trains ``batch x micro_batches x data`` sequences, times ``micro_batch_in
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -129,6 +130,11 @@ def layout_of(study: Study) -> Layout:
         micro_batches=told if isinstance(told, int) and told > 0 else 1,
         deal=stage_map(config, number).shares,
     )
+
+
+def first_given(document: Document, paths: Sequence[str]) -> str:
+    """The first of the paths at which the YAML has a value, else the first."""
+    return next((path for path in paths if plain(document, path) is not None), paths[0])
 
 
 def plain(document: Document, path: str) -> object:

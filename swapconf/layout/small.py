@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from swapconf.config.overrides import of_file
-from swapconf.config.surroundings import NUM_LAYERS
-from swapconf.layout.layout import Layout, plain
+from swapconf.config.surroundings import NUM_LAYERS, in_model
+from swapconf.layout.layout import Layout, first_given, plain
 from swapconf.layout.runs import Candidate
 from swapconf.layout.written import changes
 from swapconf.study.study import Study, study_for_check
@@ -32,19 +32,23 @@ def small(layout: Layout, count: int) -> Layout:
     )
 
 
-def small_candidate(study: Study, given: Sequence[str], layout: Layout, count: int) -> Candidate | None:
-    """The small model as a YAML. ``given``: changes of the command line. None where layers differ, so that a few do not
-    tell of all, where the model has few anyway, or where `check` finds an error in it."""
+def small_candidates(study: Study, given: Sequence[str], layout: Layout) -> tuple[Candidate, ...]:
+    """The small models as YAMLs, one of each of `SIZES`. ``given``: changes of the command line. None where layers
+    differ, so that a few do not tell of all, where the model has few anyway, or where `check` finds an error in it."""
     network, config = study.network, study.config
     if network is None or config.model.num_mtp_layers or len(network.templates) != 1:
-        return None
-    paths = (f"{section}.{name}" for section in ("model.model_config", "model") for name in NUM_LAYERS)
-    path = next((path for path in paths if plain(study.document, path) is not None), "")
-    if not path:
-        return None
-    wanted = small(layout, count)
-    if _SMALLER * sum(wanted.layers_of_stage) > sum(layout.layers_of_stage):
-        return None
-    mine = (*given, *changes(study, wanted), f"{path}={sum(wanted.layers_of_stage)}")
-    there = study_for_check(of_file(study.document.file, mine), os.environ)
-    return None if there.is_refused else Candidate(layout=wanted, changes=mine, study=there)
+        return ()
+    if _SMALLER * max(SIZES) * layout.stages > sum(layout.layers_of_stage):
+        return ()
+    path = first_given(study.document, in_model(NUM_LAYERS))
+    if plain(study.document, path) is None:  # a config.json gives it
+        return ()
+    found = []
+    for count in SIZES:
+        wanted = small(layout, count)
+        mine = (*given, *changes(study, wanted), f"{path}={sum(wanted.layers_of_stage)}")
+        there = study_for_check(of_file(study.document.file, mine), os.environ)
+        if there.is_refused:
+            return ()
+        found.append(Candidate(layout=wanted, changes=mine, study=there))
+    return tuple(found)

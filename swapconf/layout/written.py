@@ -20,7 +20,7 @@ from swapconf.config.overrides import changed
 from swapconf.config.rewriting import CannotRewrite, refuse_elsewhere
 from swapconf.config.yaml_edits import with_keys
 from swapconf.config.yaml_text import dump_inline
-from swapconf.layout.layout import ACCUMULATION, MICRO_BATCHES, OPTIMIZER, Deal, Layout, layout_of, plain
+from swapconf.layout.layout import ACCUMULATION, MICRO_BATCHES, OPTIMIZER, Deal, Layout, first_given, layout_of, plain
 from swapconf.study.study import Study
 from swapconf.upstream.conditional import (
     CONTEXTS,
@@ -135,7 +135,7 @@ def _by_section(new: Keys) -> dict[tuple[str, ...], dict[str, Any]]:
 
 def _wanted(study: Study, own: Layout, layout: Layout) -> Iterator[tuple[str, Any]]:
     def name(paths: Sequence[str]) -> str:
-        return next((path for path in paths if plain(study.document, path) is not None), paths[0])
+        return first_given(study.document, paths)
 
     degrees = (
         (DATA, layout.data, own.data),

@@ -15,13 +15,12 @@ def beforehand(layouts: int, needed: int, composed: int, most: int, seconds: tup
     most, about; ``children``: at once."""
     told = phrase(
         "{layouts} can be trained on these cards; at most {ranks} of {all_ranks} are dry-run, first those of the YAML "
-        "itself, {least:.0f} to {most:.0f} minutes with {children} at once (estimated); Ctrl-C ends it with the best "
+        "itself, {minutes} minutes with {children} at once (estimated); Ctrl-C ends it with the best "
         "so far, and a second start goes on from there",
         layouts=plural(layouts, "{count} layout", "{count} layouts"),
         ranks=plural(min(needed, most), "{count} rank", "{count} ranks"),
         all_ranks=needed + composed,
-        least=_minutes(min(needed, most), seconds[0], children),
-        most=_minutes(min(needed, most), seconds[1], children),
+        minutes=_between(*(f"{_minutes(min(needed, most), each, children):.0f}" for each in seconds)),
         children=children,
     )
     if not composed:
@@ -51,6 +50,10 @@ def time_left(ranks: int, seconds: float, children: int) -> str:
         minutes=_minutes(ranks, seconds, children),
         children=children,
     )
+
+
+def _between(least: str, most: str) -> str:
+    return least if least == most else phrase("{least} to {most}", least=least, most=most)
 
 
 def _minutes(ranks: int, seconds: float, children: int) -> float:

@@ -9,6 +9,7 @@ from typing import Any
 from swapconf.files import json_object
 from swapconf.files.schemas import schema, validator
 from swapconf.trace.lifetimes import PoolRecord
+from swapconf.upstream.conditional import INTERLEAVE
 from swapconf.words.phrases import joined, phrase
 from swapconf.words.units import parse_bytes
 
@@ -82,10 +83,13 @@ def grown(record: Mapping[str, Any]) -> str:
 def micro_batches(folder: Path) -> tuple[int, int]:
     """How many the grown trace in a folder has, and how many the step of its model; zeros of a trace that has all, or
     of an interleaved pipeline, whose rounds are of several of them."""
-    record = read(folder)
+    return _micro_batches(read(folder))
+
+
+def _micro_batches(record: Mapping[str, Any]) -> tuple[int, int]:
     facts, parallel = record.get("grown"), (record.get("settings") or {}).get("parallel")
     pipeline = parallel.get("pipeline_config") if isinstance(parallel, dict) else None
-    if not isinstance(facts, dict) or (isinstance(pipeline, dict) and pipeline.get("pipeline_interleave") is True):
+    if not isinstance(facts, dict) or (isinstance(pipeline, dict) and pipeline.get(INTERLEAVE) is True):
         return 0, 0
     few, count = facts.get("micro_batches"), facts.get("of_micro_batches")
     return (few, count) if isinstance(few, int) and isinstance(count, int) and 0 < few < count else (0, 0)
@@ -94,13 +98,18 @@ def micro_batches(folder: Path) -> tuple[int, int]:
 def of_other_micro_batches(folder: Path) -> int:
     """Bytes that the micro-batches which the grown trace in a folder lacks would hold at its peak: mostly inputs of the
     step, whatever the strategy."""
-    few, count = micro_batches(folder)
-    return (count - few) * of_a_micro_batch(folder)
+    record = read(folder)
+    few, count = _micro_batches(record)
+    return (count - few) * _of_a_micro_batch(record)
 
 
 def of_a_micro_batch(folder: Path) -> int:
     """The same of each, as far as the fold told it."""
-    facts = read(folder).get("grown")
+    return _of_a_micro_batch(read(folder))
+
+
+def _of_a_micro_batch(record: Mapping[str, Any]) -> int:
+    facts = record.get("grown")
     each = facts.get(OF_A_MICRO_BATCH) if isinstance(facts, dict) else None
     return each if isinstance(each, int) and each > 0 else 0
 

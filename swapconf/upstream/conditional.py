@@ -173,10 +173,7 @@ TABLE = (
     Conditional(
         path=(f"{_MODEL}pp_interleave_num", f"{_MODEL}virtual_pipeline_model_parallel_size"),
         nothing=(1,),
-        needs=(
-            Need(("parallel.pipeline_config.pipeline_interleave",), one_of=(True,), otherwise=False),
-            _SEVERAL_STAGES,
-        ),
+        needs=(Need((f"{SCHEDULE}.{INTERLEAVE}",), one_of=(True,), otherwise=False), _SEVERAL_STAGES),
         source="parallel_core/training_graph/transformer/utils.py:159",
         hint=mark("write `pipeline_config: {{pipeline_interleave: True, pipeline_scheduler: 1f1b}}` below `parallel`"),
         severity=Severity.WARNING,

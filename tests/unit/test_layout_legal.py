@@ -17,7 +17,7 @@ from swapconf.layout.bounds import kind
 from swapconf.layout.layout import Layout, NoLayout, layout_of
 from swapconf.layout.legal import BadWish, Degree, Wishes, dealt, layouts, wishes
 from swapconf.layout.runs import candidates
-from swapconf.layout.small import small, small_candidate
+from swapconf.layout.small import SIZES, small, small_candidates
 from swapconf.layout.written import changes, keys, offset, write
 from swapconf.study.study import Study, study_for_check
 from tests.helpers import ROOT
@@ -233,17 +233,17 @@ def test_sequence_parallelism_that_one_card_for_tensors_ignores_is_said_where_th
 
 
 def test_a_small_model_is_cut_as_its_layout_and_has_few_layers() -> None:
-    wide = Layout(data=4, tensors=1, stages=2, batch=1, micro_batches=4, shards_optimizer=True, deal=((4, 4),))
-    assert small_candidate(study(), (), OWN, 2) is None  # it has few layers anyway
-    for other in (replace(OWN, micro_batches=64, deal=((4, 4),)), wide, replace(OWN, data=4, stages=1, deal=((4,),))):
-        found = small_candidate(study(), (), other, 2)
-        assert found is not None
-        assert layout_of(found.study) == found.layout == small(other, 2)
-        assert found.study.config.model.num_layers == 2 * other.stages
-        assert kind(found.layout) == kind(other)
-        assert found.layout.micro_batches == min(other.micro_batches, 2)
+    wide = Layout(data=4, tensors=1, stages=2, batch=1, micro_batches=4, shards_optimizer=True, deal=((6, 6),))
+    assert not small_candidates(study(), (), OWN)  # it has few layers anyway
+    for other in (replace(OWN, micro_batches=64, deal=((6, 6),)), wide, replace(OWN, data=4, stages=1, deal=((6,),))):
+        for count, found in zip(SIZES, small_candidates(study(), (), other), strict=True):
+            assert layout_of(found.study) == found.layout == small(other, count)
+            assert found.study.config.model.num_layers == count * other.stages
+            assert kind(found.layout) == kind(other)
+            assert found.layout.micro_batches == min(other.micro_batches, 2)
 
 
 def test_where_layers_differ_few_do_not_tell_of_all() -> None:
     mixed = ("model.model_config.first_k_dense_replace=1",)
-    assert small_candidate(study(DEEPSEEK, *mixed), mixed, layout_of(study(DEEPSEEK, *mixed)), 2) is None
+    deep = replace(layout_of(study(DEEPSEEK, *mixed)), deal=((9, 9),))  # few would be enough
+    assert not small_candidates(study(DEEPSEEK, *mixed), mixed, deep)

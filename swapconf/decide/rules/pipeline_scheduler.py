@@ -42,7 +42,7 @@ def check(case: Case) -> Iterator[Finding]:
         if key not in given:
             yield _stop(
                 case,
-                "",
+                key,
                 phrase("`pipeline_config` without `{key}`: MindSpore reads it, and stops", key=key),
                 phrase("write `{key}: {value}` into it, or remove `pipeline_config`", key=key, value=str(usual)),
                 f"KeyError: '{key}'",
@@ -79,5 +79,6 @@ def _values(case: Case, interleave: object, scheduler: object) -> Iterator[Findi
 
 
 def _stop(case: Case, key: str, message: str, hint: str, words: str) -> Finding:
-    origin = case.config.origin(f"{SCHEDULE}.{key}", SCHEDULE) if key else case.config.origin(SCHEDULE)
+    """At the key, or at the section that lacks it."""
+    origin = case.config.origin(f"{SCHEDULE}.{key}", SCHEDULE)
     return finding(RULE, Severity.ERROR, origin, message, hint, stops_with=words)

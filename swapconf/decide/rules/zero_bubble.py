@@ -14,12 +14,12 @@ from collections.abc import Iterator
 from swapconf.config.config import LayerCounts
 from swapconf.decide.layout import MICRO_BATCHES, layout_of_mcore
 from swapconf.decide.rules.case import Case, finding
-from swapconf.upstream.conditional import STAGES
+from swapconf.upstream.conditional import SCHEDULE, SCHEDULER, STAGES
 from swapconf.words.findings import Finding, Origin, Severity
 from swapconf.words.phrases import phrase
 
 RULE = "zero-bubble"
-_SCHEDULER = "parallel.pipeline_config.pipeline_scheduler"
+_SCHEDULER = f"{SCHEDULE}.{SCHEDULER}"
 _INTERLEAVES = tuple(
     f"model.model_config.{key}" for key in ("pp_interleave_num", "virtual_pipeline_model_parallel_size")
 )

@@ -22,6 +22,7 @@ from swapconf.dryrun.fold.folding import LayerRow, equal, rows_of
 from swapconf.dryrun.fold.micro_batches import MicroBatches, micro_batches
 from swapconf.dryrun.rank_order import cluster_of
 from swapconf.study.study import Study
+from swapconf.upstream.conditional import SCHEDULE
 from swapconf.words.phrases import mark, phrase
 
 _DENSE_FIRST = "first_k_dense_replace"
@@ -36,7 +37,7 @@ _FREE = frozenset(
         "model.model_config.num_hidden_layers",
         "model.model_config.offset",
         "parallel.dataset_strategy",
-        "parallel.pipeline_config",  # refused where it asks for another schedule
+        SCHEDULE,  # refused where it asks for another schedule
     }
 )
 # what a step does not depend on

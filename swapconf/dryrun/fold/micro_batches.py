@@ -13,6 +13,7 @@ from typing import Any
 
 from swapconf.config.config import Pipeline
 from swapconf.config.nodes import Document, from_plain
+from swapconf.upstream.conditional import INTERLEAVE, SCHEDULER
 from swapconf.words.phrases import phrase
 
 ONE_F_ONE_B = "1f1b"
@@ -57,8 +58,8 @@ def micro_batches(document: Document, pipeline: Pipeline) -> MicroBatches:
             why_check=phrase("gradients are accumulated without a pipeline"),
         )
     told = _section(_section(settings, "parallel"), "pipeline_config")
-    is_interleaved = told.get("pipeline_interleave") is True
-    scheduler = str(told.get("pipeline_scheduler") or ONE_F_ONE_B) if is_interleaved else ONE_F_ONE_B
+    is_interleaved = told.get(INTERLEAVE) is True
+    scheduler = str(told.get(SCHEDULER) or ONE_F_ONE_B) if is_interleaved else ONE_F_ONE_B
     if scheduler != ONE_F_ONE_B:
         return MicroBatches(
             count=count,

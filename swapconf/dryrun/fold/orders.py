@@ -20,12 +20,15 @@ FEW_LAYERS = 16  # of a rank: so many are run as they are for MindSpore's graph
 
 def foldable(order: RankOrder) -> bool:
     """Whether it will at least be tried to run something smaller."""
-    if not order.fold or order.level not in FOLDED:
-        return False
+    return order.fold and order.level in FOLDED and bool(_ways(order, order.study(order.document)))
+
+
+def _ways(order: RankOrder, study: Study) -> tuple[Fold, ...]:
+    """`plans`, none where it cannot be folded."""
     try:
-        return bool(plans(order, order.study(order.document)))
+        return plans(order, study)
     except CannotFold:
-        return False
+        return ()
 
 
 def expected_seconds(order: RankOrder) -> tuple[float, float]:
@@ -33,15 +36,12 @@ def expected_seconds(order: RankOrder) -> tuple[float, float]:
     tell after all, as mostly with experts. Models that were timed on two cores took 0.6 to 1.2 times that.
     """
     study = order.study(order.document)
-    try:
-        folds_ = plans(order, study) if foldable(order) else ()
-    except CannotFold:
-        folds_ = ()
-    if not folds_:
+    ways = _ways(order, study) if order.fold and order.level in FOLDED else ()
+    if not ways:
         whole = _cost_of_whole(order, study) * _SECONDS
         return whole, whole
-    least = folds_[0].cost
-    instead = min((one.cost for one in folds_[1:] if one.full_run is not None), default=0.0)
+    least = ways[0].cost
+    instead = min((one.cost for one in ways[1:] if one.full_run is not None), default=0.0)
     return least * _SECONDS, (least + instead) * _SECONDS
 
 

@@ -85,8 +85,10 @@ class ViewParts(GraphChange):
         """By kernel of the forward pass layer, cell and name, where communication is asked for in that layer."""
         sites, baseline, layers = self.marks.sites, self.baseline, {layer for layer, _ in self.marks.actions.beside}
         named = dict[int, tuple[str, str, str]]()
+        if not layers:
+            return named
         inside = baseline.views & ~baseline.kernels.backward & (sites.of_node >= 0)
-        for view in np.flatnonzero(inside[: self.run.count]).tolist() if layers else ():
+        for view in np.flatnonzero(inside[: self.run.count]).tolist():
             layer, path = sites.names[sites.of_node[view]]
             if layer in layers and self.asked.around(view) != NO_CELL:
                 own, _, name = path.rpartition(".")
