@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from swapconf.dryrun.growing.reason import CannotGrow
-from swapconf.dryrun.growing.settled import settled
+from swapconf.dryrun.growing.settled import arranged, settled
 from swapconf.dryrun.growing.whole import Run, renumbered, whole
 from swapconf.trace import grown_trace_writer, trace_folder
 from swapconf.trace.func_graph_text import Argument, Kind
 from swapconf.trace.fused_kernels import FusedKernel, FusedOperator
 from swapconf.trace.trace import Trace
 from swapconf.trace.waits import waits_of
-from tests.unit.toy_steps import toy
+from tests.unit.toy_steps import NET, Runtime, recorded, toy
 
 OWN = 12
 
@@ -208,6 +208,34 @@ def test_copies_of_parameters_that_stand_in_any_order_come_in_that_of_the_layers
     assert moves == [f"model.layers.{layer}.w" for layer in range(6)]
     assert sorted(life[2:] for life in lives(found)) == sorted(life[2:] for life in lives(trace))
     assert found.used_peak_bytes == trace.used_peak_bytes
+
+
+def sums(order: list[int]) -> Trace:
+    """Each of three tensors is read by one launch, in this order, and the sums by the last one."""
+    runtime = Runtime(steps=2)
+    for number in range(3):
+        runtime.launch(f"{NET}/Mul", ["model.table"], f"a.{number}", (8, 3 + number))
+    for number in order:
+        runtime.launch(f"{NET}/{number}-Layer/AddN", [f"a.{number}"], f"s.{number}", (8, 5 + number))
+    runtime.launch(f"{NET}/Log", ["s.0", "s.1", "s.2"], "loss", (5, 5))
+    return recorded(runtime, ["model.table"])
+
+
+@pytest.mark.parametrize("order", [[2, 0, 1], [2, 1, 0], [0, 2, 1]])
+def test_launches_of_one_kind_that_need_nothing_of_each_other_come_in_the_order_of_the_graph(order: list[int]) -> None:
+    truth = sums(order)
+    found = arranged(sums([0, 1, 2]), [kernel.name for kernel in truth.step])
+    assert launches(found) == launches(truth)
+    assert lives(found) == lives(truth)
+    assert found.blocks.used_bytes.tolist() == truth.blocks.used_bytes.tolist()
+
+
+def test_launches_that_read_each_other_stay_where_they_are() -> None:
+    runtime = Runtime(steps=1)
+    for number in range(3):
+        runtime.launch(f"{NET}/Mul", [f"a.{number - 1}"] if number else ["model.table"], f"a.{number}")
+    trace = recorded(runtime, ["model.table"])
+    assert arranged(trace, [kernel.name for kernel in reversed(trace.step)]) is trace
 
 
 def test_a_grown_trace_is_read_as_it_was_written(tmp_path: Path) -> None:

@@ -36,10 +36,14 @@ def kept(size: int) -> list[int]:
     return [*range(front), *range(OWN - (size - front), OWN)]
 
 
-def grown(small: LaunchGraph, big: LaunchGraph, size: int, stride: int) -> LaunchGraph:
-    """``size``, ``stride``: layers of ``big``, and how many it has more than ``small``."""
+def grown(small: LaunchGraph, big: LaunchGraph, size: int, stride: int, is_odd: bool = False) -> LaunchGraph:
+    """``size``, ``stride``: layers of ``big``, and how many it has more than ``small``. ``is_odd``: the last node of
+    what is copied of each period is launched elsewhere."""
     found, rules = learn(small, big, KERNELS)
-    nodes = found.two((OWN - size) // stride)
+    copies = (OWN - size) // stride
+    odd = [period.stop - 1 for period in found.two(copies).periods] if is_odd else []
+    nodes = found.two(copies, odd)
+    assert not any(nodes.is_copied[place] for place in odd)
     labels = numbered(Labelled(graph=small, nodes=found.one), Labelled(graph=big, nodes=nodes), found)
     return grown_graph(big, rules, nodes, Numbering(kept(size), 0, size, stride), labels, {})
 
@@ -52,6 +56,12 @@ def of_runs(small: int, big: int, micro_batches: int = 1) -> LaunchGraph:
 def names(graph: LaunchGraph) -> list[str]:
     """Without the numbers that MindSpore counts within a graph."""
     return [re.sub(r"-op\d+$", "", name) for name in graph.name]
+
+
+def test_any_period_in_a_row_of_layers_can_be_copied() -> None:
+    one, two = (toy_graph(range(size), 3) for size in (4, 6))
+    found, truth = grown(one, two, 6, 2, is_odd=True), toy_graph(range(OWN), 3)
+    assert (found.primitive, found.inputs, names(found)) == (truth.primitive, truth.inputs, names(truth))
 
 
 @pytest.mark.parametrize(("small", "big"), PAIRS)

@@ -209,6 +209,18 @@ def test_where_the_smallest_runs_do_not_show_what_repeats_itself_larger_ones_are
     assert trace_folder.read(tmp_path / "rank_0", 0).used_peak_bytes == toy(16, 2).used_peak_bytes
 
 
+def test_where_the_order_alternates_with_the_layers_runs_differ_by_two(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As of the last stages of Qwen3-MoE; each run has a layer of the other stage, too."""
+    _put_toy(monkeypatch, [4, 6], lambda layers, count: toy(layers - 1, count))
+    stages = {"parallel_config.pipeline_stage": 2, "parallel_config.micro_batch_num": 2}
+    report = dry_run(order(tmp_path, stages, layers=40))
+    assert report.grown == "grown from dry runs of 4 and 6 layers"
+    assert not (tmp_path / "rank_0" / "layers_5").exists()
+    assert trace_folder.read(tmp_path / "rank_0", 0).used_peak_bytes == toy(20, 2).used_peak_bytes
+
+
 def test_a_trace_is_grown_from_the_third_run_that_a_far_prefetch_asks_for(spoiled: list[int], tmp_path: Path) -> None:
     far = {"swap_config.swap": True, "swap_config.layer_swap": [{"layers": [*range(16)], "backward_prefetch": 100}]}
     report = dry_run(order(tmp_path, far))

@@ -161,6 +161,11 @@ def _trace(runtime: Runtime, layers: range) -> Trace:
         "c.1",
         *(f"{prefix}model.layers.{layer}.w" for prefix in ("", "accu_grads.") for layer in reversed(layers)),
     ]
+    return recorded(runtime, beginning)
+
+
+def recorded(runtime: Runtime, beginning: Sequence[str]) -> Trace:
+    """What it launches. ``beginning``: names of the tensors that are there before the first step, and stay."""
     recorder = _Recorder(runtime.plan, beginning)
     for _ in range(runtime.steps):
         recorder.step()

@@ -9,14 +9,14 @@ it is where the trace could be grown, but not MindSpore's graph, on which what-i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
 from swapconf.dryrun.child import Ran, kept, record
 from swapconf.dryrun.fold.beside_trace import graph_of, keep_graph, keep_layers, whole_names, write_graph
-from swapconf.dryrun.fold.folding import Fold, Size
+from swapconf.dryrun.fold.folding import SMALLEST, STRIDE, Fold, Size
 from swapconf.dryrun.fold.grown_words import MOST_ROWS, GrownFrom, facts, words
 from swapconf.dryrun.fold.orders import FEW_LAYERS
 from swapconf.dryrun.fold.part_words import part_name, size_words
@@ -195,22 +195,33 @@ def _of_fewer(
     """Of runs with fewer layers, from the smallest on; else the first reason why not. Where there is a third run, from
     that and the one before it: a far prefetch waits otherwise beside the layers that are unlike the others, and larger
     runs have more layers beside none of them."""
-    rows, small = plan.folded_rows, sources[0]
-    strides = {row: max(step.layers[row] for step in plan.steps) - small.size.layers[row] for row in rows}
     known = {one.size: one for one in sources}
     why: CannotGrow | None = None
-    sizes = [replace(small.size, layers=_longer(small.size.layers, strides, number)) for number in range(tries + 1)]
-    first = 1 if len(rows) == 1 and tries > 1 and {*sizes[1:3]} <= known.keys() else 0
-    for start in sizes[first:tries]:
+    for start, strides in _starts(plan, known, tries):
         runs = _Runs(order=order, plan=plan, strides=strides, known=known, further=further)
         try:
-            return _Whole(runs.with_all(rows, start), tuple(runs.used.values()), runs.no_graph)
+            return _Whole(runs.with_all(plan.folded_rows, start), tuple(runs.used.values()), runs.no_graph)
         except CannotGrow as reason:
             why = why or reason
             if runs.is_spent:
                 break
     assert why is not None
     return why
+
+
+def _starts(plan: Fold, known: Collection[Size], tries: int) -> list[tuple[Size, Mapping[int, int]]]:
+    """The smaller of two runs, and by how many layers the other one is larger: ``tries`` times. The last time but one
+    by two periods, as MindSpore launches routers in one of two orders, of even and of odd numbers of layers."""
+    rows, small = plan.folded_rows, plan.small
+    strides = {row: max(step.layers[row] for step in plan.steps) - small.layers[row] for row in rows}
+    sizes = [replace(small, layers=_longer(small.layers, strides, number)) for number in range(tries + 1)]
+    first = 1 if len(rows) == 1 and tries > 1 and {*sizes[1:3]} <= {*known} else 0
+    starts: list[tuple[Size, Mapping[int, int]]] = [(size, strides) for size in sizes[first:tries]]
+    missing = plan.whole.layers[rows[0]] - SMALLEST
+    if tries > 1 and strides[rows[0]] % STRIDE and missing > 2 * STRIDE:
+        even = {row: SMALLEST + missing % STRIDE - small.layers[row] for row in rows}
+        starts.insert(-1, (replace(small, layers=_longer(small.layers, even, 1)), dict.fromkeys(rows, STRIDE)))
+    return starts
 
 
 def _one_run(order: RankOrder, plan: Fold, source: GrownFrom) -> _Whole:

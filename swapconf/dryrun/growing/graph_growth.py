@@ -82,7 +82,7 @@ def learnt(
     more ``copies``. Raises CannotGrow."""
     launches = unrolled_by(two, periods, copies)
     both, found = learn(small, big, _kernels(one, two, launches))
-    nodes = both.two(copies)
+    nodes = both.two(copies, _launched_apart(big, two, launches))
     if len(nodes.source) > MAX_NODES:
         raise CannotGrow(
             phrase("it would have {count:,} nodes, more than {most:,}", count=len(nodes.source), most=MAX_NODES)
@@ -99,6 +99,12 @@ def learnt(
             both,
         ),
     )
+
+
+def _launched_apart(graph: LaunchGraph, steps: Steps, launches: Unrolled) -> list[int]:
+    """Nodes whose kernels are launched outside of all periods: those of the last layer may be, away from the others."""
+    places, period = places_of(steps), launches.period
+    return [node for node, name in enumerate(graph.name) if name in places and period[places[name]] == NONE]
 
 
 def places_of(steps: Steps) -> dict[str, int]:

@@ -7,7 +7,7 @@ layer adds stands in one piece in each row of them, as in the order of launches.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -40,9 +40,11 @@ class Aligned:
     def one(self) -> Unrolled:
         return Unrolled(length=len(self.small), periods=self.fewer, upwards=self.upwards, more=1)
 
-    def two(self, more: int) -> Unrolled:
-        """The nodes of ``big`` with more copies: of the last one of each period."""
-        return Unrolled(length=len(self.big), periods=_in_big(self.fewer), upwards=self.upwards, more=more)
+    def two(self, more: int, odd: Collection[int] = ()) -> Unrolled:
+        """The nodes of ``big`` with more copies: of the last one of each period, or as far before it as none of the
+        ``odd`` nodes is in it."""
+        found = [_without(odd, period) for period in _in_big(self.fewer)] if odd else _in_big(self.fewer)
+        return Unrolled(length=len(self.big), periods=found, upwards=self.upwards, more=more)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -104,6 +106,15 @@ def _in_big(fewer: Sequence[Period]) -> tuple[Period, ...]:
         )
         added += length
     return tuple(found)
+
+
+def _without(odd: Collection[int], period: Period) -> Period:
+    """Copied from as far before as there is no ``odd`` place in it, at most a period; as it was where there is none."""
+    inside = [place for place in odd if period.start - period.length <= place < period.stop]
+    for start in range(period.start, period.start - period.length - 1, -1):
+        if not any(start <= place < start + period.length for place in inside):
+            return replace(period, start=start)
+    return period
 
 
 def _directions(graph: LaunchGraph, found: Sequence[Period], way: Callable[[str, str], int]) -> tuple[bool, ...]:
