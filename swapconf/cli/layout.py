@@ -213,8 +213,7 @@ def _print(laid: Laid, study: Study, wanted: LayoutOptions, machine: MachineOpti
     for line in layout_text.lost_lines(ranking):
         say(line)
     written.print_confirmed(laid)
-    if laid.why_not:
-        say(laid.why_not, err=True)
+    written.say_why_not(laid.why_not)
 
 
 def _code(laid: Laid) -> int:

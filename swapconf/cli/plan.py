@@ -227,5 +227,4 @@ def _print(
     written.print_confirmed(made)
     if points is not None:
         written.print_frontier(points)
-    if made.why_not:
-        say(made.why_not, err=True)
+    written.say_why_not(made.why_not)

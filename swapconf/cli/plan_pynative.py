@@ -17,7 +17,7 @@ from swapconf.cli.machine import MachineOptions, known_line, print_assumed
 from swapconf.cli.outputs import asked_again
 from swapconf.cli.planning import ROUNDS, PlanOptions, baselines, rewritten, run_plan
 from swapconf.cli.progress import Progress
-from swapconf.cli.written import Written, needs_more, print_frontier
+from swapconf.cli.written import Written, needs_more, print_frontier, say_why_not
 from swapconf.words.phrases import mark, phrase
 
 if TYPE_CHECKING:
@@ -229,7 +229,6 @@ def show(file: str, made: NativeMade, options: MachineOptions, slower_link: floa
         print_rows(*native_plan_text.confirmation(found, made.confirmed))
     if made.frontier is not None:
         print_frontier(made.frontier)
-    if made.why_not:
-        say(made.why_not, err=True)
+    say_why_not(made.why_not)
     if made.after:
         print_difference(file, made.before, made.after)

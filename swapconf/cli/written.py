@@ -38,6 +38,12 @@ def print_difference(file: str, made: Written) -> None:
         fixing.print_difference(file, made.before, made.after)
 
 
+def say_why_not(reason: str) -> None:
+    """Nothing where there is none."""
+    if reason:
+        say(phrase("what was planned cannot be written into the YAML: {reason}", reason=reason), err=True)
+
+
 def print_confirmed(made: Written) -> None:
     from swapconf.cli.tables import print_rows
     from swapconf.report import plan_text

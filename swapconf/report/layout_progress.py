@@ -15,12 +15,12 @@ def beforehand(layouts: int, needed: int, composed: int, most: int, seconds: tup
     most, about; ``children``: at once."""
     told = phrase(
         "{layouts} can be trained on these cards; at most {ranks} of {all_ranks} are dry-run, first those of the YAML "
-        "itself, {minutes} minutes with {children} at once (estimated); Ctrl-C ends it with the best "
+        "itself, {minutes} with {children} at once (estimated), and the plans of the best; Ctrl-C ends it with the best "
         "so far, and a second start goes on from there",
         layouts=plural(layouts, "{count} layout", "{count} layouts"),
         ranks=plural(min(needed, most), "{count} rank", "{count} ranks"),
         all_ranks=needed + composed,
-        minutes=_between(*(f"{_minutes(min(needed, most), each, children):.0f}" for each in seconds)),
+        minutes=_between(*(_minutes(min(needed, most), each, children) for each in seconds)),
         children=children,
     )
     if not composed:
@@ -45,19 +45,21 @@ def shifting(most: int) -> str:
 def time_left(ranks: int, seconds: float, children: int) -> str:
     """``seconds``: that one rank took; ``children``: at once."""
     return phrase(
-        "at most {ranks} more, about {minutes:.0f} minutes with {children} at once, and the plans of the best",
+        "at most {ranks} more, about {minutes} with {children} at once, and the plans of the best",
         ranks=plural(ranks, "{count} rank", "{count} ranks"),
-        minutes=_minutes(ranks, seconds, children),
+        minutes=_between(*[_minutes(ranks, seconds, children)] * 2),
         children=children,
     )
 
 
-def _between(least: str, most: str) -> str:
-    return least if least == most else phrase("{least} to {most}", least=least, most=most)
+def _between(least: int, most: int) -> str:
+    if least == most:
+        return plural(most, "{count} minute", "{count} minutes")
+    return phrase("{least} to {most} minutes", least=least, most=most)
 
 
-def _minutes(ranks: int, seconds: float, children: int) -> float:
-    return max(1.0, ranks * seconds / 60 / max(children, 1))
+def _minutes(ranks: int, seconds: float, children: int) -> int:
+    return max(1, round(ranks * seconds / 60 / max(children, 1)))
 
 
 def so_far(found: Found) -> str:
