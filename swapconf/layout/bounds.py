@@ -34,12 +34,17 @@ def tells(layout: Layout) -> tuple[Hashable, ...]:
     return _shards(layout), layout.tensors, layout.batch, layout
 
 
+def ending(layout: Layout) -> Hashable:
+    """Layouts of one kind that are alike in this, too, add up gradients alike, and among as many cards."""
+    return kind(layout), layout.stages > 1, layout.micro_batches > 1, layout.data
+
+
 def of_other_kinds(layouts: Iterable[Layout], known: Collection[Hashable]) -> dict[Hashable, Layout]:
-    """By kind that is not known the layout of fewest stages and micro-batches; what tells most of others first."""
+    """By `ending` that is not known the layout of fewest stages and micro-batches; what tells most of others first."""
     found: dict[Hashable, Layout] = {}
     for layout in sorted(layouts, key=lambda one: (*tells(one)[:-1], one.stages, one.micro_batches, one)):
-        if kind(layout) not in known:
-            found.setdefault(kind(layout), layout)
+        if ending(layout) not in known:
+            found.setdefault(ending(layout), layout)
     return found
 
 
@@ -50,16 +55,26 @@ def least_bytes(layout: Layout, known: Iterable[Facts]) -> int:
 
 def least_us(layout: Layout, known: Iterable[Facts], hardware: Hardware) -> float:
     """What a step takes: each stage works through all its micro-batches, and those before it once before that and once
-    after."""
+    after; then the first one adds up its gradients and updates its weights. What a step waits for once, as for weights
+    that the parallel optimizer gathers, a stage may wait for while those before it work."""
     facts = list(known)
     layer_us = max((_part_us(layout, item.layout, item.layer, hardware) for item in facts), default=0.0)
     ends = (_part_us(layout, item.layout, item.outside, hardware) for item in facts if _ends_alike(item.layout, layout))
     micro_us = [layers * layer_us for layers in layout.layers_of_stage]
     micro_us[-1] += max(ends, default=0.0)
-    return max(
-        layout.micro_batches * own + (sum(micro_us[:stage]) if layout.interleaves == 1 else 0.0)
-        for stage, own in enumerate(micro_us)
-    )
+    same = [item for item in facts if _steps_alike(item.layout, layout)]
+    once_us = max((item.whole.micro_us - item.layout.micro_batches * layer_us for item in same), default=0.0)
+    behind_us = max((item.whole.behind_us for item in same), default=0.0)
+    at_least = []
+    for stage, (layers, own) in enumerate(zip(layout.layers_of_stage, micro_us, strict=True)):
+        before_us = sum(micro_us[:stage]) if layout.interleaves == 1 else 0.0
+        at_least.append(layout.micro_batches * own + max(before_us, layers * once_us))
+    return layout.layers_of_stage[0] * behind_us + max(at_least)
+
+
+def _steps_alike(before: Layout, after: Layout) -> bool:
+    """Whether a layer of the one adds to a step what it does in the other, but for further micro-batches."""
+    return ending(before) == ending(after) and before.micro_batches <= after.micro_batches
 
 
 def _layer_bytes(layout: Layout, facts: Facts) -> int:

@@ -7,7 +7,7 @@ The least of all layers that were run, so that what is concluded for other layou
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import and_
@@ -20,6 +20,7 @@ from swapconf.memory.trace_lifetimes import layer_of, lifetimes
 from swapconf.timing.cost import Machine
 from swapconf.timing.costing import Signature, products_us
 from swapconf.timing.schedule import micro_end
+from swapconf.timing.timeline import replay
 from swapconf.timing.timing import COLLECTIVE, COMPUTE
 from swapconf.trace.lifetimes import CATEGORIES, Category
 from swapconf.trace.trace import Trace
@@ -31,8 +32,8 @@ _OUTSIDE = -1  # in place of a layer
 
 @dataclass(frozen=True, order=True, kw_only=True, slots=True)
 class Exchange:
-    """A collective of the cards that cut tensors, which computing waits for from its start to its end: it needs what
-    was computed last, and what is computed next needs it. ``whole_bytes``: see `collective_us`."""
+    """A collective of the cards that cut tensors or experts, which computing waits for from its start to its end: it
+    needs what was computed last, and what is computed next needs it. ``whole_bytes``: see `collective_us`."""
 
     primitive: str
     whole_bytes: int
@@ -57,6 +58,19 @@ class Part:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Whole:
+    """What a layer adds to a step of one card that waits for no other stage.
+
+    Attributes:
+        micro_us: Until the last backward pass ends, in all micro-batches.
+        behind_us: Behind that.
+    """
+
+    micro_us: float = 0.0
+    behind_us: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Facts:
     """Of one card.
 
@@ -65,6 +79,7 @@ class Facts:
         gradient_bytes: Of a decoder layer, gradients that are kept to be added up; 0 with one micro-batch.
         layer: A decoder layer.
         outside: What the last stage has beside layers.
+        whole: Of a decoder layer; nothing where that is not known.
     """
 
     layout: Layout
@@ -72,6 +87,7 @@ class Facts:
     gradient_bytes: int
     layer: Part
     outside: Part = Part()
+    whole: Whole = Whole()
 
 
 def facts_of(layout: Layout, evaluator: Evaluator) -> Facts:
@@ -104,7 +120,29 @@ def facts_of_two(few: Layout, evaluator: Evaluator, more: Layout, of_more: Evalu
         exchanges=Counter({item: times // layers for item, times in (large.exchanges - small.exchanges).items()}),
     )
     held, outside = _least_held(evaluator), Part(us=max(0.0, small.us - own * layer.us))
-    return Facts(layout=few, shared_bytes=held.shared, gradient_bytes=held.gradients, layer=layer, outside=outside)
+    return Facts(
+        layout=few,
+        shared_bytes=held.shared,
+        gradient_bytes=held.gradients,
+        layer=layer,
+        outside=outside,
+        whole=_added(_whole(evaluator.steps[-1]), _whole(of_more.steps[-1]), layers),
+    )
+
+
+def _whole(step: RankStep) -> Whole:
+    """Of all layers, and what stands beside them."""
+    program = step.program
+    line, last = replay(program, step.duration_us), micro_end(program)
+    micro_us = float(line.end_us[last]) if last >= 0 else 0.0
+    return Whole(micro_us=micro_us, behind_us=line.step_us - micro_us)
+
+
+def _added(few: Whole, more: Whole, layers: int) -> Whole:
+    return Whole(
+        micro_us=max(0.0, more.micro_us - few.micro_us) / layers,
+        behind_us=max(0.0, more.behind_us - few.behind_us) / layers,
+    )
 
 
 def _together(one: Part, other: Part) -> Part:
@@ -160,7 +198,7 @@ def _parts(step: RankStep, machine: Machine, layout: Layout) -> dict[int, Part]:
     is_micro = np.arange(len(program)) <= micro_end(program)
     computes = (program.kind == COMPUTE) & is_micro
     products = products_us(step.load, machine)
-    waits = [kernel for kernel in _waits(step, layout.tensors) if is_micro[kernel]]
+    waits = [kernel for kernel in _waits(step, {layout.tensors, layout.experts}) if is_micro[kernel]]
     found = {}
     for number in sorted(set(layer.tolist())):
         mine, waited = computes & (layer == number), [kernel for kernel in waits if layer[kernel] == number]
@@ -177,17 +215,17 @@ def _parts(step: RankStep, machine: Machine, layout: Layout) -> dict[int, Part]:
     return found
 
 
-def _waits(step: RankStep, tensors: int) -> list[int]:
+def _waits(step: RankStep, degrees: Collection[int]) -> list[int]:
     """Collectives that the main stream waits for from start to end: they wait for what runs there last before, and it
-    for them before it does anything more. Of cards that cut tensors, which are neighbours; of others the number differs
-    between layouts that are alike otherwise."""
+    for them before it does anything more. Of as many neighbours as one of the ``degrees``, as those that cut tensors or
+    experts; of others the number differs between layouts that are alike otherwise."""
     program = step.program
     is_main = program.stream == program.main_stream
     busy = np.flatnonzero(is_main & (step.duration_us > 0))
     found = []
     for kernel in np.flatnonzero((program.kind == COLLECTIVE) & ~is_main).tolist():
         before = int(np.searchsorted(busy, kernel)) - 1
-        if before < 0 or before + 1 == len(busy) or not _cuts_tensors(_signature(step, kernel).ranks, tensors):
+        if before < 0 or before + 1 == len(busy) or not _are_neighbours(_signature(step, kernel).ranks, degrees):
             continue
         last, following = int(busy[before]), int(busy[before + 1])
         waits_for_last = any(awaited >= last and is_main[awaited] for awaited in program.waits[kernel])
@@ -196,8 +234,8 @@ def _waits(step: RankStep, tensors: int) -> list[int]:
     return found
 
 
-def _cuts_tensors(ranks: Sequence[int], tensors: int) -> bool:
-    return 1 < len(ranks) == tensors == ranks[-1] - ranks[0] + 1
+def _are_neighbours(ranks: Sequence[int], degrees: Collection[int]) -> bool:
+    return len(ranks) > 1 and len(ranks) in degrees and len(ranks) == ranks[-1] - ranks[0] + 1
 
 
 def _signature(step: RankStep, kernel: int) -> Signature:

@@ -114,9 +114,8 @@ class Search:
         self._shift()
 
     def _run_small(self, waiting: Iterable[Layout]) -> bool:
-        """Whether small models were run of kinds of layers that are not known yet."""
-        known = {kind(facts.layout) for facts in self._facts} | self._asked_small
-        chosen = dict(list(of_other_kinds(waiting, known).items())[:SMALL_AT_ONCE])
+        """Whether small models were run of layers and ends of steps that are not known yet."""
+        chosen = dict(list(of_other_kinds(waiting, self._asked_small).items())[:SMALL_AT_ONCE])
         self._asked_small |= chosen.keys()
         self._small += self.world.small(list(chosen.values())) if chosen else []
         return bool(chosen)
