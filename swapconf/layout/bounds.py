@@ -7,7 +7,7 @@ and micro-batches alike: their layers are the same (docs/how-to/layout.md, *How 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 
 from swapconf.layout.facts import Exchange, Facts, Part
 from swapconf.layout.layout import Layout
@@ -39,13 +39,14 @@ def ending(layout: Layout) -> Hashable:
     return kind(layout), layout.stages > 1, layout.micro_batches > 1, layout.data
 
 
-def of_other_kinds(layouts: Iterable[Layout], known: Collection[Hashable]) -> dict[Hashable, Layout]:
-    """By `ending` that is not known the layout of fewest stages and micro-batches; what tells most of others first."""
-    found: dict[Hashable, Layout] = {}
-    for layout in sorted(layouts, key=lambda one: (*tells(one)[:-1], one.stages, one.micro_batches, one)):
-        if ending(layout) not in known:
-            found.setdefault(ending(layout), layout)
-    return found
+def of_others(layouts: Iterable[Layout], alike: Callable[[Layout], Hashable], known: Iterable[Layout]) -> list[Layout]:
+    """The first of all that are ``alike``, where none of them is known."""
+    found, chosen = {alike(layout) for layout in known}, []
+    for layout in layouts:
+        if alike(layout) not in found:
+            found.add(alike(layout))
+            chosen.append(layout)
+    return chosen
 
 
 def least_bytes(layout: Layout, known: Iterable[Facts]) -> int:

@@ -9,12 +9,12 @@ Work is counted in dry runs and plans, so the same input gives the same answer o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf, isfinite
 from typing import Protocol
 
-from swapconf.layout.bounds import kind, least_bytes, least_us, likeness, of_other_kinds, tells
+from swapconf.layout.bounds import ending, kind, least_bytes, least_us, likeness, of_others, tells
 from swapconf.layout.facts import Facts
 from swapconf.layout.found import Fate, Final, Found, Lost, Tried, ordered
 from swapconf.layout.layout import Layout
@@ -70,7 +70,7 @@ class Search:
     _finals: dict[Layout, Final] = field(default_factory=dict)
     _lost: dict[Layout, Lost] = field(default_factory=dict)
     _small: list[Facts] = field(default_factory=list)
-    _asked_small: set[Hashable] = field(default_factory=set)
+    _asked_small: list[Layout] = field(default_factory=list)
     _ran: int = 0
     _runs_more: bool = True
 
@@ -113,12 +113,21 @@ class Search:
             waiting = [layout for layout in waiting if layout not in chosen]
         self._shift()
 
-    def _run_small(self, waiting: Iterable[Layout]) -> bool:
-        """Whether small models were run of layers and ends of steps that are not known yet."""
-        chosen = dict(list(of_other_kinds(waiting, self._asked_small).items())[:SMALL_AT_ONCE])
-        self._asked_small |= chosen.keys()
-        self._small += self.world.small(list(chosen.values())) if chosen else []
+    def _run_small(self, waiting: Sequence[Layout]) -> bool:
+        """Whether small models were run: of each kind of layers that is not known yet, then of those whose steps end
+        otherwise, the most promising first."""
+        asked = self._asked_small
+        telling = sorted(waiting, key=lambda one: (*tells(one)[:-1], one.stages, one.micro_batches, one))
+        chosen = of_others(telling, kind, asked) or of_others(self._fastest(waiting), ending, asked)
+        chosen = chosen[:SMALL_AT_ONCE]
+        self._asked_small += chosen
+        self._small += self.world.small(chosen) if chosen else []
         return bool(chosen)
+
+    def _fastest(self, waiting: Iterable[Layout]) -> list[Layout]:
+        """What could be, first."""
+        facts = self._facts
+        return sorted(waiting, key=lambda one: (least_us(one, facts, self.limit.hardware), one.stages, one))
 
     @property
     def _facts(self) -> list[Facts]:
@@ -171,9 +180,8 @@ class Search:
             yield from telling.values()
             return
         known = {kind(item.layout) for item in facts}
-        ordered = sorted(waiting, key=lambda one: (least_us(one, facts, self.limit.hardware), one.stages, one))
         later = []
-        for layout in ordered:
+        for layout in self._fastest(waiting):
             if kind(layout) in known:
                 later.append(layout)
             else:

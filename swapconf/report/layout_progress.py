@@ -15,8 +15,8 @@ def beforehand(layouts: int, needed: int, composed: int, most: int, seconds: tup
     most, about; ``children``: at once."""
     told = phrase(
         "{layouts} can be trained on these cards; at most {ranks} of {all_ranks} are dry-run, first those of the YAML "
-        "itself, {minutes} with {children} at once (estimated), and the plans of the best; Ctrl-C ends it with the best "
-        "so far, and a second start goes on from there",
+        "itself, {minutes} with {children} at once (estimated), and the plans of the best; Ctrl-C ends it with the "
+        "best so far, and a second start goes on from there",
         layouts=plural(layouts, "{count} layout", "{count} layouts"),
         ranks=plural(min(needed, most), "{count} rank", "{count} ranks"),
         all_ranks=needed + composed,
