@@ -59,11 +59,12 @@ def least_us(layout: Layout, known: Iterable[Facts], hardware: Hardware) -> floa
     after; then the first one adds up its gradients and updates its weights. What a step waits for once, as for weights
     that the parallel optimizer gathers, a stage may wait for while those before it work."""
     facts = list(known)
-    layer_us = max((_part_us(layout, item.layout, item.layer, hardware) for item in facts), default=0.0)
+    same = [item for item in facts if _steps_alike(item.layout, layout)]
+    parts = (_part_us(layout, item.layout, item.layer, hardware) for item in facts)
+    layer_us = max([*parts, *(item.whole.round_us for item in same)], default=0.0)
     ends = (_part_us(layout, item.layout, item.outside, hardware) for item in facts if _ends_alike(item.layout, layout))
     micro_us = [layers * layer_us for layers in layout.layers_of_stage]
     micro_us[-1] += max(ends, default=0.0)
-    same = [item for item in facts if _steps_alike(item.layout, layout)]
     once_us = max((item.whole.micro_us - item.layout.micro_batches * layer_us for item in same), default=0.0)
     behind_us = max((item.whole.behind_us for item in same), default=0.0)
     at_least = []

@@ -20,6 +20,7 @@ from swapconf.memory.trace_lifetimes import layer_of, lifetimes
 from swapconf.timing.cost import Machine
 from swapconf.timing.costing import Signature, products_us
 from swapconf.timing.schedule import micro_end
+from swapconf.timing.steady import round_us
 from swapconf.timing.timeline import replay
 from swapconf.timing.timing import COLLECTIVE, COMPUTE
 from swapconf.trace.lifetimes import CATEGORIES, Category
@@ -63,10 +64,12 @@ class Whole:
 
     Attributes:
         micro_us: Until the last backward pass ends, in all micro-batches.
-        behind_us: Behind that.
+        round_us: From one micro-batch to the next, 0 where that is not told.
+        behind_us: Behind the last backward pass.
     """
 
     micro_us: float = 0.0
+    round_us: float = 0.0
     behind_us: float = 0.0
 
 
@@ -126,21 +129,28 @@ def facts_of_two(few: Layout, evaluator: Evaluator, more: Layout, of_more: Evalu
         gradient_bytes=held.gradients,
         layer=layer,
         outside=outside,
-        whole=_added(_whole(evaluator.steps[-1]), _whole(of_more.steps[-1]), layers),
+        whole=_added(
+            _whole(evaluator.steps[-1], few.micro_batches), _whole(of_more.steps[-1], more.micro_batches), layers
+        ),
     )
 
 
-def _whole(step: RankStep) -> Whole:
+def _whole(step: RankStep, micro_batches: int) -> Whole:
     """Of all layers, and what stands beside them."""
     program = step.program
     line, last = replay(program, step.duration_us), micro_end(program)
     micro_us = float(line.end_us[last]) if last >= 0 else 0.0
-    return Whole(micro_us=micro_us, behind_us=line.step_us - micro_us)
+    return Whole(
+        micro_us=micro_us,
+        round_us=round_us(line, step.micro_batches or micro_batches) or 0.0,
+        behind_us=line.step_us - micro_us,
+    )
 
 
 def _added(few: Whole, more: Whole, layers: int) -> Whole:
     return Whole(
         micro_us=max(0.0, more.micro_us - few.micro_us) / layers,
+        round_us=max(0.0, more.round_us - few.round_us) / layers if few.round_us else 0.0,
         behind_us=max(0.0, more.behind_us - few.behind_us) / layers,
     )
 

@@ -67,6 +67,7 @@ class Made:
             outside=layer,
             whole=Whole(
                 micro_us=layout.micro_batches * layer.us + rest_us * self.chance(kind, "first"),
+                round_us=layer.us,
                 behind_us=rest_us * self.chance(kind, "behind"),
             ),
         )
