@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from math import inf, isfinite
 from typing import Protocol
 
-from swapconf.layout.bounds import ending, kind, least_bytes, least_us, likeness, of_others, tells
+from swapconf.layout.bounds import fastest, kind, least_bytes, least_us, likeness, tells, told_apart
 from swapconf.layout.facts import Facts
 from swapconf.layout.found import Fate, Final, Found, Lost, Tried, ordered
 from swapconf.layout.layout import Layout
@@ -116,18 +116,10 @@ class Search:
     def _run_small(self, waiting: Sequence[Layout]) -> bool:
         """Whether small models were run: of each kind of layers that is not known yet, then of those whose steps end
         otherwise, the most promising first."""
-        asked = self._asked_small
-        telling = sorted(waiting, key=lambda one: (*tells(one)[:-1], one.stages, one.micro_batches, one))
-        chosen = of_others(telling, kind, asked) or of_others(self._fastest(waiting), ending, asked)
-        chosen = chosen[:SMALL_AT_ONCE]
+        chosen = told_apart(waiting, self._asked_small, self._facts, self.limit.hardware)[:SMALL_AT_ONCE]
         self._asked_small += chosen
         self._small += self.world.small(chosen) if chosen else []
         return bool(chosen)
-
-    def _fastest(self, waiting: Iterable[Layout]) -> list[Layout]:
-        """What could be, first."""
-        facts = self._facts
-        return sorted(waiting, key=lambda one: (least_us(one, facts, self.limit.hardware), one.stages, one))
 
     @property
     def _facts(self) -> list[Facts]:
@@ -181,7 +173,7 @@ class Search:
             return
         known = {kind(item.layout) for item in facts}
         later = []
-        for layout in self._fastest(waiting):
+        for layout in fastest(waiting, facts, self.limit.hardware):
             if kind(layout) in known:
                 later.append(layout)
             else:
