@@ -42,10 +42,10 @@ def ending(layout: Layout) -> Hashable:
 def told_apart(
     waiting: Sequence[Layout], known: Sequence[Layout], facts: Sequence[Facts], hardware: Hardware
 ) -> list[Layout]:
-    """One of each kind that none of what is ``known`` is of, what tells most of others first; where there is none, one
-    of each `ending`, the most promising first."""
+    """One of each kind that none of what is ``known`` is of, in the order of `tells`; where there is none, one of each
+    `ending`, the most promising first."""
     telling = sorted(waiting, key=lambda one: (*tells(one)[:-1], one.stages, one.micro_batches, one))
-    return _of_others(telling, kind, known) or _of_others(fastest(waiting, facts, hardware), ending, known)
+    return of_others(telling, kind, known) or of_others(fastest(waiting, facts, hardware), ending, known)
 
 
 def fastest(layouts: Iterable[Layout], facts: Sequence[Facts], hardware: Hardware) -> list[Layout]:
@@ -53,7 +53,7 @@ def fastest(layouts: Iterable[Layout], facts: Sequence[Facts], hardware: Hardwar
     return sorted(layouts, key=lambda one: (least_us(one, facts, hardware), one.stages, one))
 
 
-def _of_others(layouts: Iterable[Layout], alike: Callable[[Layout], Hashable], known: Iterable[Layout]) -> list[Layout]:
+def of_others(layouts: Iterable[Layout], alike: Callable[[Layout], Hashable], known: Iterable[Layout]) -> list[Layout]:
     """The first of all that are ``alike``, where none of them is known."""
     found, chosen = {alike(layout) for layout in known}, []
     for layout in layouts:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from math import inf, isfinite
 from typing import Protocol
 
-from swapconf.layout.bounds import fastest, kind, least_bytes, least_us, likeness, tells, told_apart
+from swapconf.layout.bounds import fastest, kind, least_bytes, least_us, likeness, of_others, tells, told_apart
 from swapconf.layout.facts import Facts
 from swapconf.layout.found import Fate, Final, Found, Lost, Tried, ordered
 from swapconf.layout.layout import Layout
@@ -171,15 +171,10 @@ class Search:
         if telling:
             yield from telling.values()
             return
-        known = {kind(item.layout) for item in facts}
-        later = []
-        for layout in fastest(waiting, facts, self.limit.hardware):
-            if kind(layout) in known:
-                later.append(layout)
-            else:
-                known.add(kind(layout))
-                yield layout
-        yield from later
+        best_first = fastest(waiting, facts, self.limit.hardware)
+        new = of_others(best_first, kind, [item.layout for item in facts])
+        yield from new
+        yield from (layout for layout in best_first if layout not in new)
 
     def _affordable(self, layouts: Iterable[Layout]) -> list[Layout]:
         """As many as are run at once, as far as runs are left, those among them that the last ones will take."""

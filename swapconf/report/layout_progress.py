@@ -47,15 +47,17 @@ def time_left(ranks: int, seconds: float, children: int) -> str:
     return phrase(
         "at most {ranks} more, about {minutes} with {children} at once, and the plans of the best",
         ranks=plural(ranks, "{count} rank", "{count} ranks"),
-        minutes=_between(*[_minutes(ranks, seconds, children)] * 2),
+        minutes=_told(_minutes(ranks, seconds, children)),
         children=children,
     )
 
 
 def _between(least: int, most: int) -> str:
-    if least == most:
-        return plural(most, "{count} minute", "{count} minutes")
-    return phrase("{least} to {most} minutes", least=least, most=most)
+    return phrase("{least} to {most} minutes", least=least, most=most) if least < most else _told(most)
+
+
+def _told(minutes: int) -> str:
+    return plural(minutes, "{count} minute", "{count} minutes")
 
 
 def _minutes(ranks: int, seconds: float, children: int) -> int:

@@ -329,7 +329,7 @@ def test_layers_are_shifted_as_long_as_that_is_faster_and_never_to_something_slo
 def test_an_interrupt_leaves_what_was_found_until_then() -> None:
     class Interrupted(Made):
         def run(self, wanted: Sequence[Layout], *, truly: bool = False) -> tuple[list[Tried], list[Refused]]:
-            if self.ran:
+            if len(self.ran) > 2:
                 raise KeyboardInterrupt
             return super().run(wanted, truly=truly)
 

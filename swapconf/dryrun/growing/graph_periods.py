@@ -43,7 +43,7 @@ class Aligned:
     def two(self, more: int, odd: Collection[int] = ()) -> Unrolled:
         """The nodes of ``big`` with more copies: of the last one of each period, or as far before it as none of the
         ``odd`` nodes is in it."""
-        found = [_without(odd, period) for period in _in_big(self.fewer)] if odd else _in_big(self.fewer)
+        found = [_without(odd, period) for period in _in_big(self.fewer)]
         return Unrolled(length=len(self.big), periods=found, upwards=self.upwards, more=more)
 
 
