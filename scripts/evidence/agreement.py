@@ -26,6 +26,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import agreement_rows
+import yaml
 from agreement_cases import AS_WRITTEN, Case, case, cases
 from agreement_judge import Verdict, judge
 from agreement_page import line, page
@@ -49,18 +50,22 @@ def main() -> None:
     options.add_argument("--again", type=Path, metavar="DIR", help="run nothing: judge the traces in DIR")
     options.add_argument("--jit-level", default="", metavar="O1", help="with fused kernels; DIR is of one level")
     options.add_argument("--tokens", type=int, default=0, metavar="32768", help="of a sequence; DIR is of one length")
+    options.add_argument(
+        "--set", action="append", default=[], metavar="KEY=VALUE", help="of all shapes; DIR is of these"
+    )
     options.add_argument("--run-only", action="store_true", help="judge nothing: --again does that later")
     options.add_argument("--out", type=Path, help="write the table to this page")
     options.add_argument("--row", type=Path, metavar="FILE", help="put a row for this release, level and seed there")
     options.add_argument("--note", default="", help="a sentence on how blind these cases are")
     options.add_argument("--timeout", type=float, default=600.0, metavar="SECONDS", help="of one dry run")
     given = options.parse_args()
+    changed = {key: yaml.safe_load(value) for key, _, value in (one.partition("=") for one in given.set)}
     folder = (given.again or given.folder or Path("output/agreement")).resolve()
     if given.case:
         seed, _, number = given.case.partition(":")
-        asked: Iterable[Case] = [case(int(seed), int(number), given.jit_level, given.tokens)]
+        asked: Iterable[Case] = [case(int(seed), int(number), given.jit_level, given.tokens, changed)]
     else:
-        asked = cases(given.seed, given.cases, given.jit_level, given.tokens)
+        asked = cases(given.seed, given.cases, given.jit_level, given.tokens, changed)
     if given.run_only:
         for one in asked:
             run(one, folder, given.timeout)
@@ -70,6 +75,7 @@ def main() -> None:
         print("\n".join(told for verdict in judged for told in verdict.details))
     command = f"--seed {given.seed} --cases {given.cases}" + f" --jit-level {given.jit_level}" * bool(given.jit_level)
     command += f" --tokens {given.tokens}" * bool(given.tokens)
+    command += "".join(f" --set {one}" for one in given.set)
     text = page(judged, command, given.note, kept(given.out) if given.out is not None else ())
     if given.out is not None:
         given.out.write_text(text, encoding="utf-8")

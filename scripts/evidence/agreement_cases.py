@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from random import Random
+from types import MappingProxyType
 from typing import Any
 
 from random_shapes import FAMILIES, NO_STRATEGY, NOTHING_SWAPPED, ROOT, Shape, shape
@@ -82,14 +83,19 @@ def study(asked: Document) -> Study:
     return study_document(asked, Versions.in_use(), os.environ, AS_WRITTEN)
 
 
-def cases(seed: int, count: int, jit_level: str = "", tokens: int = 0) -> Iterator[Case]:
-    yield from (case(seed, number, jit_level, tokens) for number in range(count))
+def cases(
+    seed: int, count: int, jit_level: str = "", tokens: int = 0, given: Mapping[str, Any] = MappingProxyType({})
+) -> Iterator[Case]:
+    yield from (case(seed, number, jit_level, tokens, given) for number in range(count))
 
 
-def case(seed: int, number: int, jit_level: str = "", tokens: int = 0) -> Case:
+def case(
+    seed: int, number: int, jit_level: str = "", tokens: int = 0, given: Mapping[str, Any] = MappingProxyType({})
+) -> Case:
     """``jit_level``: other than that of the example that the shape is made of; ``tokens``: of a sequence, other than
-    those that are drawn."""
+    those that are drawn; ``given``: what else of the shape, by key."""
     drawn = _shape(seed, number // PER_SHAPE)
+    drawn = replace(drawn, settings={**drawn.settings, **given})
     if jit_level:
         drawn = replace(drawn, settings={**drawn.settings, "context.jit_config.jit_level": jit_level})
     if tokens:

@@ -173,7 +173,7 @@ def _figures(baseline: GraphedBaseline, strategy: Strategy, found: Prediction, t
         inside=true_inside(truth),
         predicted_inside=predicted_inside(found),
         host=truth.host_peak_bytes,
-        predicted_host=found.moves.host.peak_bytes,
+        predicted_host=found.host_peak_bytes,
         moves=sum(kernel.copies_to_host for kernel in truth.step),
         predicted_moves=len(found.moves) // max(found.steps, 1),
         safe=baseline.safe_peak_bytes(strategy, found),

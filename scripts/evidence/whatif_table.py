@@ -155,7 +155,7 @@ def _row(case: Case, baseline: GraphedBaseline, truth: Trace) -> Row:
         true_moves=copies,
         predicted_moves=len(found.moves) // found.steps,
         true_host_bytes=truth.host_peak_bytes,
-        predicted_host_bytes=found.moves.host.peak_bytes,
+        predicted_host_bytes=found.host_peak_bytes,
         added_constant_bytes=_constants(lifetimes(truth)) - _constants(found.device),
     )
 

@@ -57,7 +57,7 @@ def tightest_line(view: ClusterView) -> str:
     row = view.tightest
     if row is None or row.peak is None:
         return ""
-    lines = [advice(row.peak) or peak_line(row.peak), host_line(row.peak, row.host_bytes or 0)]
+    lines = [advice(row.peak) or peak_line(row.peak), host_line(row.peak.host_optimizer_bytes, row.host_bytes or 0)]
     what = joined("; ", [line for line in lines if line])
     if len(view.rows) == 1:
         return phrase("rank {rank}: {text}", rank=row.rank, text=what)

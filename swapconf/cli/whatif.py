@@ -166,7 +166,7 @@ def _host(answer: Answer, question: Question, study: Study, cards: int | None) -
         start_us=line.start_us,
         end_us=line.end_us,
         moved_bytes=found.moved_bytes,
-        pinned_bytes=found.moves.host.peak_bytes,
+        pinned_bytes=found.host_peak_bytes,
     )
     asked = demand(step, times.machine, min(cards or devices, of_host(times.machine, devices)))
     if not asked.needs_binding:
@@ -193,7 +193,7 @@ def as_record(
         "safe_used_peak_bytes": answer.safe_bytes,
         "baseline_used_peak_bytes": answer.baseline_peak_bytes,
         "categories": {category.value: size for category, size in bytes_at_peak(found.device).items()},
-        "host_peak_bytes": found.moves.host.peak_bytes,
+        "host_peak_bytes": found.host_peak_bytes,
         "moved_bytes_per_step": found.moved_bytes,
         "recomputed_kernels_per_step": found.recomputed,
         "entries": entry_records(answer.entries),
@@ -268,6 +268,7 @@ def _best_record(points: Sequence[Point]) -> dict[str, Any]:
 
 def _print(answer: Answer, safe: bool) -> None:
     from swapconf.cli.tables import print_rows
+    from swapconf.memory.advice import host_line as optimizer_line
     from swapconf.report.memory_tables import entries_table
 
     found, before = answer.prediction, answer.baseline_peak_bytes
@@ -286,11 +287,13 @@ def _print(answer: Answer, safe: bool) -> None:
     say(
         phrase(
             "host peak {peak}, moved in each step {moved}, kernels run again in each step {kernels}",
-            peak=show_bytes(found.moves.host.peak_bytes),
+            peak=show_bytes(found.host_peak_bytes),
             moved=show_bytes(found.moved_bytes),
             kernels=found.recomputed,
         )
     )
+    if words := optimizer_line(found.lasting_host_bytes, found.host_peak_bytes):
+        say(words)
     if answer.entries:
         print_rows(*entries_table(answer.entries))
     if answer.times is not None:

@@ -110,7 +110,7 @@ def _figures(answer: Answer) -> dict[ComparedFigure, float]:
     return {
         ComparedFigure.USED_PEAK: prediction.used_peak_bytes,
         ComparedFigure.WITH_FRAGMENTS: answer.placement.mapped_bytes,
-        ComparedFigure.HOST: prediction.moves.host.peak_bytes,
+        ComparedFigure.HOST: prediction.host_peak_bytes,
         ComparedFigure.MOVED: prediction.moved_bytes,
         ComparedFigure.RECOMPUTED_KERNELS: prediction.recomputed,
         ComparedFigure.RECOMPUTED_OPERATIONS: answer.times.added_operations if answer.times is not None else 0.0,

@@ -128,6 +128,6 @@ def _peak(report: RankReport, worded: Callable[[str], str]) -> dict[str, Any] | 
             **peaks.as_record(peak),
             "text": worded(peak_line(peak)),
             "advice": worded(advice(peak)),
-            "host": worded(host_line(peak, report.host_bytes or 0)),
+            "host": worded(host_line(peak.host_optimizer_bytes, report.host_bytes or 0)),
         }
     )

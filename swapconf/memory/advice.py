@@ -89,9 +89,8 @@ def advice(peak: Peak, most_bytes: int | None = None) -> str:
     return joined("; ", [line for line in (reach(peak), remedy(peak, most_bytes)) if line])
 
 
-def host_line(peak: Peak, host_bytes: int) -> str:
-    """What the host memory is, where it is not only what was swapped; else ""."""
-    state = peak.host_optimizer_bytes
+def host_line(state: int, host_bytes: int) -> str:
+    """What the host memory is, where it is not only what was swapped; else "". ``state``: bytes of the optimizer."""
     if not host_bytes or not state:
         return ""
     if state > 0.99 * host_bytes:

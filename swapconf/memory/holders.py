@@ -22,7 +22,7 @@ from swapconf.memory.categories import alive
 from swapconf.memory.marked_holders import marked_parts, marked_phases
 from swapconf.memory.peak import Peak, PeakPart, is_given_back, moment_of
 from swapconf.memory.trace_lifetimes import layer_of, lifetimes
-from swapconf.trace.lifetimes import CATEGORIES, CONSTANT_VALUE, NEVER, Category, Lifetimes, usage
+from swapconf.trace.lifetimes import CATEGORIES, CONSTANT_VALUE, Category, Lifetimes, usage
 from swapconf.trace.phases import Phase, phases
 from swapconf.trace.trace import Task, Trace
 from swapconf.upstream.scopes import in_layer
@@ -79,7 +79,7 @@ def peak(trace: Trace) -> Peak:
         when = passes[max(before, 0)] if passes else ""
         sizes = _sums(live, part, there)
         moments.append(moment_of(when, sizes, _in_layers(live, part, there & is_layers, when, sizes)))
-    host = host_optimizer_bytes(trace)
+    host = trace.lasting_host_bytes
     return Peak(at=moments[0], rest=moments[1], host_optimizer_bytes=host, is_native=bool(trace.marks))
 
 
@@ -155,10 +155,3 @@ def _followed(task: Task, found: Mapping[int, _Region]) -> _Region:
     read = max((found.get(tensor, _Region.OUTSIDE) for tensor in task.inputs), default=_Region.OUTSIDE)
     has_cells = "-" in task.scope
     return _Region.OUTSIDE if has_cells and read is _Region.LAYERS else read
-
-
-def host_optimizer_bytes(trace: Trace) -> int:
-    """Optimizer state on the host (`optimizer.swap`). The tracker names no host block; those of the optimizer are never
-    released, what layers copied out always is, when it is back (measured with MindSpore 2.9.0)."""
-    blocks = trace.blocks
-    return int(blocks.size_bytes[blocks.on_host & (blocks.end == NEVER)].sum())

@@ -221,9 +221,8 @@ def _stages(view: ClusterView, scale: int) -> list[Stage]:
 def _lines(row: RankRow) -> tuple[str, ...]:
     if row.peak is None:
         return () if row.is_good else (row.outcome,)
-    return tuple(
-        line for line in (peak_line(row.peak), reach(row.peak), host_line(row.peak, row.host_bytes or 0)) if line
-    )
+    of_host = host_line(row.peak.host_optimizer_bytes, row.host_bytes or 0)
+    return tuple(line for line in (peak_line(row.peak), reach(row.peak), of_host) if line)
 
 
 def _segments(row: RankRow, scale: int) -> tuple[Segment, ...]:

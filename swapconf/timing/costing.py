@@ -27,6 +27,7 @@ from swapconf.trace.work import (
     COPY,
     FLASH,
     FLASH_GRAD,
+    HOST_COPIES,
     VIEWS,
     Attention,
     Work,
@@ -217,7 +218,7 @@ def _estimate(signature: Signature, hardware: Hardware, host: Host) -> Estimate:
     if primitive in COLLECTIVES:
         return Estimate(collective_us(primitive, signature.whole_bytes, signature.ranks, hardware), EXCHANGES)
     done = work(primitive, signature.inputs, signature.outputs, attention=signature.seen_attention)
-    if primitive == COPY:
+    if primitive in HOST_COPIES:
         return Estimate(1e6 * seconds(done, hardware, host), COPIES)
     family, made_of = _terms(signature, done, hardware)
     kind = kind_of(primitive, family, signature.inputs, signature.outputs)

@@ -14,7 +14,7 @@ from swapconf.timing.cost import FigureOrigin
 from swapconf.timing.measurements import Measured, MeasuredCopy
 from swapconf.timing.seen import seen_of
 from swapconf.trace.trace import Tensor
-from swapconf.trace.work import COPY, Attention, work
+from swapconf.trace.work import HOST_COPIES, Attention, work
 from swapconf.upstream.device_kernels import is_between_stages, kernel_of, primitive_of_launch
 
 Estimate = Callable[[str, tuple[Tensor, ...], tuple[Tensor, ...]], float]
@@ -71,8 +71,8 @@ class TimeTable:
         """What a kernel takes, and how that is known."""
         if kernel in self._kernel:
             return self._kernel[kernel], FigureOrigin.MEASURED
-        if primitive == COPY:
-            return self._copy_us(not outputs, int(work(COPY, inputs, outputs).copied_bytes), estimated_us)
+        if primitive in HOST_COPIES:
+            return self._copy_us(not outputs, int(work(primitive, inputs, outputs).copied_bytes), estimated_us)
         if (match := self._seen.match(primitive, inputs, outputs, attention)) is not None:
             return match.us, FigureOrigin.MEASURED if match.is_same else FigureOrigin.CALIBRATED
         name = kernel_of(primitive)

@@ -11,7 +11,7 @@ from swapconf.timing.timing import COLLECTIVE, COMPUTE, TO_DEVICE, TO_HOST, Prog
 from swapconf.trace.lifetimes import NEVER
 from swapconf.trace.trace import Kernel, Task, Trace
 from swapconf.trace.waits import waits_of
-from swapconf.trace.work import COLLECTIVES, COPY
+from swapconf.trace.work import COLLECTIVES, COPY, HOST_COPIES
 
 
 def program(trace: Trace) -> Program:
@@ -46,6 +46,6 @@ def _freed(trace: Trace, kernels: Sequence[Kernel], tasks: Sequence[Task]) -> ND
 
 
 def _kind(kernel: Kernel) -> int:
-    if kernel.primitive == COPY:
-        return TO_HOST if kernel.copies_to_host else TO_DEVICE
+    if kernel.primitive in HOST_COPIES:
+        return TO_DEVICE if kernel.primitive == COPY and not kernel.copies_to_host else TO_HOST
     return COLLECTIVE if kernel.primitive in COLLECTIVES else COMPUTE

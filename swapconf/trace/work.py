@@ -18,6 +18,7 @@ from math import prod, sqrt
 
 from swapconf.trace.trace import Tensor, element_bits
 from swapconf.upstream.primitives import COPY as COPY
+from swapconf.upstream.primitives import HOST_COPIES as HOST_COPIES
 from swapconf.upstream.primitives import VIEWS as VIEWS
 
 MATRIX = frozenset({"BatchMatMul", "BatchMatMulExt", "Dense", "MatMul", "MatMulExt", "Matmul", "Mm", "Bmm"})
@@ -92,7 +93,7 @@ def work(
     """Sizes that are not known before it runs count as nothing, and so does what is sent: see `timing.collectives`."""
     if primitive in VIEWS or primitive in COLLECTIVES:
         return Work()
-    if primitive == COPY:
+    if primitive in HOST_COPIES:
         return Work(copied_bytes=max(tensor.size_bytes or 0 for tensor in (*inputs, *outputs)))
     product = _matrix_ops(primitive, inputs, outputs, attention)
     is_wide = bool(product) and element_bits(inputs[0].dtype) == 32

@@ -5,6 +5,8 @@ from __future__ import annotations
 VIEWS = frozenset({"ExpandDims", "Flatten", "Reshape", "Squeeze", "TransposeExtView", "View"})  # write what they read
 RESHAPE = "Reshape"
 COPY = "MoveTo"  # between device and host
+WRITE_BACK = "MoveAssign"  # to the host, of what an optimizer with `swap` has updated
+HOST_COPIES = frozenset({COPY, WRITE_BACK})
 MOVE = "TensorMove"  # on the device: a parameter, or a token that passes wait for, is kept as it is
 NORM = "RmsNorm"
 CAST = "Cast"

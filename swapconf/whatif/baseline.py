@@ -23,12 +23,13 @@ class Baseline(LaidOut):
     as a parameter that they read. ``adds_up_experts``: several cards have the same experts, so that they add up the
     gradients of those. ``joined``: kernels that are launched together with the one in front of them, as operators of a
     fused one. ``unread_literals``: rows of constants of the smallest size that no launch reads; none with fused
-    kernels, which do not tell."""
+    kernels, which do not tell. ``lasting_host_bytes``: what the host holds all the time."""
 
     awaits_send: frozenset[int] = frozenset()
     joined: frozenset[int] = frozenset()
     adds_up_experts: bool = False
     unread_literals: tuple[int, ...] = ()
+    lasting_host_bytes: int = 0
 
     @cached_property
     def of_other_cells(self) -> Flags:

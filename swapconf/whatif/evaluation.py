@@ -31,7 +31,7 @@ class RankMemory:
     def of(cls, prediction: Prediction) -> RankMemory:
         return cls(
             used_peak_bytes=prediction.used_peak_bytes,
-            host_peak_bytes=prediction.moves.host.peak_bytes if len(prediction.moves) else 0,
+            host_peak_bytes=prediction.host_peak_bytes,
             moved_bytes=prediction.moved_bytes,
             recomputed=prediction.recomputed,
             crashes=prediction.crashes,

@@ -144,7 +144,11 @@ def prediction(prepared: PlacedBaseline, launched: LaunchPlan) -> Prediction:
     )
     again = int((~baseline.views[program.copies[: len(program.copies) - program.parted]]).sum())
     return Prediction(
-        device=device.occupying(), moves=moves, recomputed=again // max(baseline.steps, 1), steps=baseline.steps
+        device=device.occupying(),
+        moves=moves,
+        recomputed=again // max(baseline.steps, 1),
+        steps=baseline.steps,
+        lasting_host_bytes=baseline.lasting_host_bytes,
     )
 
 

@@ -63,7 +63,8 @@ class Moves:
 class Prediction:
     """``device``: every device block. ``recomputed``: how many kernels each training step runs again, views aside.
     ``steps``: how many training steps the timeline holds. ``order``: in which kernels are launched on it.
-    ``is_circular``: nodes of the graph would wait for each other in a circle, on which MindSpore stops."""
+    ``is_circular``: nodes of the graph would wait for each other in a circle, on which MindSpore stops.
+    ``lasting_host_bytes``: what the host holds under any strategy, as the state of an optimizer with `swap`."""
 
     device: Lifetimes
     moves: Moves
@@ -71,6 +72,7 @@ class Prediction:
     steps: int
     order: Order = Order.RUN
     is_circular: bool = False
+    lasting_host_bytes: int = 0
 
     @property
     def crashes(self) -> bool:
@@ -80,6 +82,10 @@ class Prediction:
     @property
     def used_peak_bytes(self) -> int:
         return self.device.used_peak_bytes
+
+    @property
+    def host_peak_bytes(self) -> int:
+        return self.lasting_host_bytes + (self.moves.host.peak_bytes if len(self.moves) else 0)
 
     @property
     def moved_bytes(self) -> int:

@@ -13,9 +13,9 @@ from swapconf.models.cells import EXPERTS
 from swapconf.trace.columns import FUSED, Flags, Ints, Kernels, LayerRows, Reads
 from swapconf.trace.launch_graph import DEPEND, NO_NODE, STATE, LaunchGraph
 from swapconf.trace.lifetimes import CONSTANT_VALUE, NEVER, TICKS, Lifetimes
-from swapconf.trace.phases import of_layers
+from swapconf.trace.phases import Phase, of_layers, phase_of_name
 from swapconf.trace.trace import Block, Kernel, Task, Trace
-from swapconf.upstream.primitives import VIEWS
+from swapconf.upstream.primitives import COPY, VIEWS
 from swapconf.upstream.scopes import EXTRA_BLOCK, GRADIENTS, InLayer, in_layer
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.homes import dispatched, states_read, weights_read
@@ -77,6 +77,7 @@ def prepare(trace: Trace, recomputes: bool = False) -> Baseline:
         joined=_joined(kernels),
         adds_up_experts=_adds_up_experts(blocks, tasks, stream),
         unread_literals=_unread_literals(trace, blocks),
+        lasting_host_bytes=trace.lasting_host_bytes,
     )
 
 
@@ -84,7 +85,7 @@ def _refuse(trace: Trace, kernels: Sequence[Kernel], tasks: Sequence[Task], reco
     """Raises ValueError where this is no baseline."""
     if not tasks:
         raise ValueError(trace.why_no_graph)
-    if any(kernel.primitive == "MoveTo" for kernel in kernels):
+    if any(kernel.primitive == COPY and phase_of_name(kernel.name) is not Phase.OPTIMIZER for kernel in kernels):
         raise ValueError(phrase("the trace swaps already"))
     if recomputes or any("recompute_Default" in kernel.name for kernel in kernels):  # kernels tell of cells alone
         raise ValueError(phrase("the trace recomputes already"))

@@ -101,7 +101,7 @@ def point_time(timed: TimedStep, moves: Moves) -> PointTime:
     late_us = np.bincount(
         moves.site[timed.move[copies]], weights=timed.timeline.exposed_us[copies], minlength=len(moves.sites)
     )
-    out = timed.move[np.flatnonzero(timed.timeline.program.kind == TO_HOST)]
+    out = timed.move[(timed.timeline.program.kind == TO_HOST) & (timed.move >= 0)]
     twice = np.bincount(moves.site[out], weights=(moves.size_bytes * moves.twice)[out], minlength=len(moves.sites))
     layers: dict[str, tuple[float, int]] = {}
     for site in np.unique(moves.site[out]).tolist():

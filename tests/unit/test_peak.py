@@ -101,10 +101,9 @@ def test_words_on_what_helps_and_what_cannot() -> None:
 
 
 def test_words_on_the_host() -> None:
-    state = replace(STATE, host_optimizer_bytes=3 * GIB)
-    assert host_line(state, 3 * GIB) == "the host memory is the optimizer's state, not activations"
-    assert host_line(state, 4 * GIB).startswith("3.00G of the host memory of 4.00G is the optimizer's state")
-    assert host_line(STATE, 4 * GIB) == host_line(state, 0) == ""
+    assert host_line(3 * GIB, 3 * GIB) == "the host memory is the optimizer's state, not activations"
+    assert host_line(3 * GIB, 4 * GIB).startswith("3.00G of the host memory of 4.00G is the optimizer's state")
+    assert host_line(0, 4 * GIB) == host_line(3 * GIB, 0) == ""
 
 
 def test_more_layers_grow_what_each_layer_holds() -> None:

@@ -111,11 +111,16 @@ class _Predicted:
     windows: Windows
 
     def prediction(self) -> Prediction:
-        steps = self.prepared.baseline.steps
+        baseline = self.prepared.baseline
         primitive = self.graph.nodes.primitive
         again = sum(node in self.graph.again and primitive[node] not in VIEWS for node in self.lived.order)
         return Prediction(
-            device=self._device(), moves=self._moves(), recomputed=again, steps=steps, order=Order.MINDSPORE
+            device=self._device(),
+            moves=self._moves(),
+            recomputed=again,
+            steps=baseline.steps,
+            order=Order.MINDSPORE,
+            lasting_host_bytes=baseline.lasting_host_bytes,
         )
 
     @property

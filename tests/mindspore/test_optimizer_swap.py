@@ -1,0 +1,75 @@
+"""Real runs with `optimizer.swap`: what it copies is no strategy of layers, so that what-if answers."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from swapconf.timing import hardware
+from swapconf.timing.costing import costs, workload
+from swapconf.timing.program import program
+from swapconf.timing.timing import TO_DEVICE, TO_HOST
+from swapconf.trace import trace_folder
+from tests.helpers import ROOT
+
+pytestmark = pytest.mark.mindspore
+
+EXAMPLE = ROOT / "configs/small/qwen3_default_swap.yaml"
+SETTINGS = {
+    "optimizer.swap": True,
+    "model.model_config.num_hidden_layers": 2,
+    "model.model_config.seq_length": 1024,
+    "model.model_config.max_position_embeddings": 1024,
+}
+NONE: dict[str, Any] = {"swap_config": {"swap": True, "layer_swap": [], "op_swap": []}}
+SWAPPED = {"swap_config": {"swap": True, "layer_swap": [{"backward_prefetch": 2, "layers": True}], "op_swap": []}}
+
+
+def swapconf(*words: str) -> Any:
+    done = subprocess.run(
+        [sys.executable, "-m", "swapconf", *words, "--format", "json"],
+        capture_output=True,
+        text=True,
+        timeout=400,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def changes(strategy: dict[str, Any]) -> list[str]:
+    return [word for key, value in {**SETTINGS, **strategy}.items() for word in ("--set", f"{key}={json.dumps(value)}")]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """Without and with layers that are swapped."""
+    place = tmp_path_factory.mktemp("optimizer_swap")
+    for name, strategy in (("none", NONE), ("swapped", SWAPPED)):
+        swapconf("dryrun", str(EXAMPLE), "--ranks", "0", "--keep", str(place / name), *changes(strategy))
+    return place / "none/rank_0", place / "swapped/rank_0"
+
+
+def test_a_strategy_of_layers_is_predicted_beside_it(runs: tuple[Path, Path]) -> None:
+    before, after = (trace_folder.read(folder, 0) for folder in runs)
+    found = swapconf("whatif", str(runs[0]), "--config", str(EXAMPLE), *changes(SWAPPED))
+    assert before.lasting_host_bytes > 0
+    assert found["host_peak_bytes"] == after.host_peak_bytes > before.lasting_host_bytes
+    assert found["used_peak_bytes"] == pytest.approx(after.used_peak_bytes, rel=0.001)
+    assert after.used_peak_bytes < 0.95 * before.used_peak_bytes
+
+
+def test_its_copies_go_both_ways_and_take_the_time_of_copies(runs: tuple[Path, Path]) -> None:
+    trace = trace_folder.read(runs[0], 0)
+    step, load = program(trace), workload(trace)
+    known = hardware.load("ascend_910b2")
+    taken = costs(load, known)
+    # blocks of the host are of whole 512 bytes, tensors not
+    least_us = 1e6 * trace.lasting_host_bytes / (known.value("host_link_gbps") * 1e9)
+    for kind in (TO_HOST, TO_DEVICE):
+        assert taken.duration_us[step.kind == kind].sum() >= 0.99 * least_us
