@@ -71,7 +71,7 @@ def laid_out(
     from swapconf.dryrun.no_dry_run import no_dry_run
     from swapconf.layout.judged import Judged
     from swapconf.layout.layout import layout_of
-    from swapconf.layout.legal import Degree, layouts, of_stages, wishes
+    from swapconf.layout.legal import Degree, layouts, nearest, of_stages, wishes
     from swapconf.layout.ranked import ranked
     from swapconf.layout.runs import RunSettings
     from swapconf.layout.search import Limit, Search
@@ -131,7 +131,7 @@ def laid_out(
     if wanted.stages:
         say(shifting(wanted.most_runs), err=True)
     else:
-        orders = world.orders(here if here in world.candidates else trainable[0])
+        orders = world.orders(here if here in world.candidates else nearest(own, trainable))
         least, most = (sum(each) / len(orders) for each in zip(*map(expected_seconds, orders), strict=True))
         children = capacity.jobs_at_once(orders, runs.jobs)
         say(beforehand(len(every), needed, composed, wanted.most_runs, (least, most), children), err=True)
@@ -139,6 +139,7 @@ def laid_out(
         world=world,
         layouts=trainable,
         own=here if here in world.candidates else None,
+        nearest=nearest(own, trainable),
         limit=Limit(usable_bytes=budget.card_bytes, hardware=on.hardware, runs=wanted.most_runs),
         refused=refused,
         told=lambda found: say(so_far(found), err=True),

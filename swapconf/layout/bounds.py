@@ -65,7 +65,7 @@ def of_others(layouts: Iterable[Layout], alike: Callable[[Layout], Hashable], kn
 
 def least_bytes(layout: Layout, known: Iterable[Facts]) -> int:
     """What the fullest card holds of its layers all the time."""
-    return max((_layer_bytes(layout, facts) for facts in known), default=0) * max(layout.layers_of_stage)
+    return max((_layer_bytes(layout, facts) * max(layout.layers_behind(facts.unlike)) for facts in known), default=0)
 
 
 def least_us(layout: Layout, known: Iterable[Facts], hardware: Hardware) -> float:
@@ -74,18 +74,28 @@ def least_us(layout: Layout, known: Iterable[Facts], hardware: Hardware) -> floa
     that the parallel optimizer gathers, a stage may wait for while those before it work."""
     facts = list(known)
     same = [item for item in facts if _steps_alike(item.layout, layout)]
-    parts = (_part_us(layout, item.layout, item.layer, hardware) for item in facts)
-    layer_us = max([*parts, *(item.whole.round_us for item in same)], default=0.0)
+    layer_us = _layer_us(layout, facts, hardware)
+    every_us = _layer_us(layout, [item for item in facts if not item.unlike], hardware)
+    alike = layout.layers_behind(max((item.unlike for item in facts), default=0))
     ends = (_part_us(layout, item.layout, item.outside, hardware) for item in facts if _ends_alike(item.layout, layout))
-    micro_us = [layers * layer_us for layers in layout.layers_of_stage]
+    micro_us = [
+        own * layer_us + (layers - own) * every_us for layers, own in zip(layout.layers_of_stage, alike, strict=True)
+    ]
     micro_us[-1] += max(ends, default=0.0)
     once_us = max((item.whole.micro_us - item.layout.micro_batches * layer_us for item in same), default=0.0)
     behind_us = max((item.whole.behind_us for item in same), default=0.0)
     at_least = []
-    for stage, (layers, own) in enumerate(zip(layout.layers_of_stage, micro_us, strict=True)):
+    for stage, (layers, own) in enumerate(zip(alike, micro_us, strict=True)):
         before_us = sum(micro_us[:stage]) if layout.interleaves == 1 else 0.0
         at_least.append(layout.micro_batches * own + max(before_us, layers * once_us))
-    return layout.layers_of_stage[0] * behind_us + max(at_least)
+    return alike[0] * behind_us + max(at_least)
+
+
+def _layer_us(layout: Layout, known: Sequence[Facts], hardware: Hardware) -> float:
+    """What a layer takes at the least, of a micro-batch, by facts that hold for it."""
+    parts = [_part_us(layout, item.layout, item.layer, hardware) for item in known]
+    rounds = [item.whole.round_us for item in known if _steps_alike(item.layout, layout)]
+    return max([*parts, *rounds], default=0.0)
 
 
 def _steps_alike(before: Layout, after: Layout) -> bool:

@@ -83,6 +83,7 @@ class Facts:
         layer: A decoder layer.
         outside: What the last stage has beside layers.
         whole: Of a decoder layer; nothing where that is not known.
+        unlike: So many layers at the start of the model are not meant by "a decoder layer".
     """
 
     layout: Layout
@@ -91,6 +92,7 @@ class Facts:
     layer: Part
     outside: Part = Part()
     whole: Whole = Whole()
+    unlike: int = 0
 
 
 def facts_of(layout: Layout, evaluator: Evaluator) -> Facts:
@@ -107,9 +109,10 @@ def facts_of(layout: Layout, evaluator: Evaluator) -> Facts:
     )
 
 
-def facts_of_two(few: Layout, evaluator: Evaluator, more: Layout, of_more: Evaluator) -> Facts:
-    """Of two models that differ in how many equal layers a stage has: what the one takes more is the layers', by
-    whatever name. MindSpore names much of the backward pass of all layers after the first, the last or none of them."""
+def facts_of_two(few: Layout, evaluator: Evaluator, more: Layout, of_more: Evaluator, *, unlike: int = 0) -> Facts:
+    """Of two models that differ in how many equal layers the last stage has: what the one takes more is the layers', by
+    whatever name. MindSpore names much of the backward pass of all layers after the first, the last or none of them.
+    ``unlike``: layers at their start that those are not equal to."""
     small, large = (
         reduce(_together, _parts(asked.steps[-1], asked.machine, layout).values())
         for layout, asked in ((few, evaluator), (more, of_more))
@@ -132,6 +135,7 @@ def facts_of_two(few: Layout, evaluator: Evaluator, more: Layout, of_more: Evalu
         whole=_added(
             _whole(evaluator.steps[-1], few.micro_batches), _whole(of_more.steps[-1], more.micro_batches), layers
         ),
+        unlike=unlike,
     )
 
 

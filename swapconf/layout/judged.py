@@ -16,7 +16,7 @@ from swapconf.layout.found import Final, Tried
 from swapconf.layout.layout import Deal, Layout
 from swapconf.layout.runs import Candidate, Refused, RunSettings
 from swapconf.layout.shifts import shifts
-from swapconf.layout.small import small_candidates
+from swapconf.layout.small import small_candidates, unlike_layers
 from swapconf.layout.stages import Asked, Runner, Stages, Traced
 from swapconf.plan.deal import better_deal
 from swapconf.plan.judge import Judge
@@ -85,6 +85,7 @@ class Judged:
         evaluator_of = self._evaluator_of
         if evaluator_of is None:
             return []
+        unlike = unlike_layers(self._study) or 0
         pairs = [small_candidates(self._study, self._given, layout) for layout in layouts]
         asked = [[(item, runs.last_rank(item, self._settings)) for item in pair] for pair in pairs if pair]
         done = self._small_runner([order for pair in asked for _, order in pair]) if asked else {}
@@ -95,7 +96,7 @@ class Judged:
                     (item.layout, evaluator_of(item.study, traces_of(stage_runs([order], done))))
                     for item, order in pair
                 ]
-                facts.append(facts_of_two(*told[0], *told[1]))
+                facts.append(facts_of_two(*told[0], *told[1], unlike=unlike))
         return facts
 
     def ranks(self, layouts: Sequence[Layout], *, truly: bool = False) -> int:

@@ -72,6 +72,15 @@ class Layout:
     def layers_of_stage(self) -> tuple[int, ...]:
         return tuple(map(sum, zip(*self.deal, strict=True)))
 
+    def layers_behind(self, first: int) -> tuple[int, ...]:
+        """Of each stage, but for the ``first`` layers of the model."""
+        left, found = first, []
+        for chunk in self.deal:
+            passed = [min(count, max(0, left - sum(chunk[:stage]))) for stage, count in enumerate(chunk)]
+            found.append([count - less for count, less in zip(chunk, passed, strict=True)])
+            left -= sum(passed)
+        return tuple(map(sum, zip(*found, strict=True)))
+
     @property
     def name(self) -> str:
         """``dp2 tp2 pp2 sp po mb1x8 [3,5]``: a word for what is more than one."""

@@ -9,10 +9,11 @@ not known here: the rules of `check` say it of the YAML of each layout.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from itertools import product
+from math import prod
 
 from swapconf.layout.layout import Deal, Layout
 from swapconf.upstream.conditional import CONTEXTS, DATA, EXPERTS, STAGES, TENSORS
@@ -109,6 +110,20 @@ def layouts(own: Layout, cards: int, asked: Wishes) -> tuple[Layout, ...]:
         if layout.deal
     }
     return tuple(sorted(found))
+
+
+def nearest(own: Layout, found: Iterable[Layout]) -> Layout:
+    """What of these is cut most like the YAML's: of other cards mostly the same with another degree of data."""
+
+    degrees = ("tensors", "stages", "contexts", "experts")
+    switches = ("is_sequence", "shards_optimizer", "interleaves", "batch")
+
+    def unlike(other: Layout) -> tuple[object, ...]:
+        pairs = [(getattr(own, key), getattr(other, key)) for key in degrees]
+        times = prod(max(pair) / min(pair) for pair in pairs)
+        return times, *(getattr(own, key) != getattr(other, key) for key in switches), other
+
+    return min(found, key=unlike)
 
 
 def more_sequences(own: Layout, cards: int, asked: Wishes) -> Iterator[Layout]:

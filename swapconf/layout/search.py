@@ -57,13 +57,15 @@ class Limit:
 
 @dataclass(kw_only=True)
 class Search:
-    """``own``: the YAML's layout, None where it is not for these cards. ``told``: called with what is known after each
-    batch of runs and each plan. ``refused``: what is known not to be trainable before."""
+    """``own``: the YAML's layout, None where it is not for these cards; then what is ``nearest`` to it is run and
+    planned first. ``told``: called with what is known after each batch of runs and each plan. ``refused``: what is
+    known not to be trainable before."""
 
     world: World
     layouts: Sequence[Layout]
     own: Layout | None
     limit: Limit
+    nearest: Layout | None = None
     refused: Sequence[Refused] = ()
     told: Callable[[Found], None] = lambda found: None
     _tried: dict[Layout, Tried] = field(default_factory=dict)
@@ -97,10 +99,11 @@ class Search:
     # --- which are run ------------------------------------------------------------------------------------------------
 
     def _run_all(self) -> None:
-        waiting = [layout for layout in self.layouts if layout != self.own]
-        if self.own is not None:
-            self._run([self.own], truly=True)
-            if self.own in self._tried and self._plan(self.own):  # the better the best that is known, the fewer are run
+        first = self.own or self.nearest
+        waiting = [layout for layout in self.layouts if layout != first]
+        if first is not None:
+            self._run([first], truly=first == self.own)
+            if first in self._tried and self._plan(first):  # the better the best that is known, the fewer are run
                 raise KeyboardInterrupt
         while waiting := self._not_proven_worse(waiting):
             if len(waiting) > AT_ONCE and self._run_small(waiting):

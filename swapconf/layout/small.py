@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import takewhile
 
 from swapconf.config.overrides import of_file
 from swapconf.config.surroundings import NUM_LAYERS, in_model
@@ -18,37 +19,53 @@ from swapconf.layout.runs import Candidate
 from swapconf.layout.written import changes
 from swapconf.study.study import Study, study_for_check
 
-SIZES = (2, 3)  # layers of each stage
-_SMALLER = 2  # at least so many times fewer than there are
-_MICRO_BATCHES = 2  # at the least, so that gradients are added up as in the layout
+SIZES = (2, 3)  # layers of the last stage
+_STAGES = 2  # with more of them the last one does the same
+_SMALLER = 2  # at least so many times fewer layers than there are
+_MICRO_BATCHES = 2  # so that gradients are added up as in the layout
 
 
-def small(layout: Layout, count: int) -> Layout:
-    """``count``: of layers of each stage."""
+def small(layout: Layout, count: int, unlike: int = 0) -> Layout:
+    """``count``: of layers of its last stage; beside them it has those ``unlike`` them at the start."""
+    stages = min(layout.stages, _STAGES)
     return replace(
         layout,
-        deal=((count,) * layout.stages,),
-        micro_batches=min(layout.micro_batches, max(layout.stages, _MICRO_BATCHES)),
+        stages=stages,
+        deal=((max(1, unlike), count) if stages > 1 else (unlike + count,),),
+        micro_batches=min(layout.micro_batches, _MICRO_BATCHES),
     )
+
+
+def unlike_layers(study: Study) -> int | None:
+    """How many layers at the start of a model are unlike the last one, as all others are; None where there are more
+    kinds than that. What predicts further tokens stands beside layers."""
+    network = study.network
+    kinds = (
+        [layer.template for layer in network.layers if layer.name == str(layer.index)] if network is not None else []
+    )
+    last = kinds[-1:]
+    unlike = len(kinds) - len(list(takewhile(lambda kind: [kind] == last, reversed(kinds))))
+    return unlike if kinds and len(set(kinds[:unlike])) <= 1 else None
 
 
 def small_candidates(study: Study, given: Sequence[str], layout: Layout) -> tuple[Candidate, ...]:
     """The small models as YAMLs, one of each of `SIZES`. ``given``: changes of the command line. None where layers
-    differ, so that a few do not tell of all, where the model has few anyway, or where `check` finds an error in it."""
-    network, config = study.network, study.config
-    if network is None or config.model.num_mtp_layers or len(network.templates) != 1:
-        return ()
-    if _SMALLER * max(SIZES) * layout.stages > sum(layout.layers_of_stage):
+    differ in more than the first ones, so that a few do not tell of all, where the model has few anyway, or where
+    `check` finds an error in it."""
+    unlike = unlike_layers(study)
+    if unlike is None or _SMALLER * sum(small(layout, max(SIZES), unlike).layers_of_stage) > sum(
+        layout.layers_of_stage
+    ):
         return ()
     path = first_given(study.document, in_model(NUM_LAYERS))
     if plain(study.document, path) is None:  # a config.json gives it
         return ()
     found = []
     for count in SIZES:
-        wanted = small(layout, count)
+        wanted = small(layout, count, unlike)
         mine = (*given, *changes(study, wanted), f"{path}={sum(wanted.layers_of_stage)}")
         there = study_for_check(of_file(study.document.file, mine), os.environ)
-        if there.is_refused:
+        if there.is_refused or unlike_layers(there) != unlike:
             return ()
         found.append(Candidate(layout=wanted, changes=mine, study=there))
     return tuple(found)

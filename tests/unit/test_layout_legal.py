@@ -15,9 +15,9 @@ from swapconf.config.overrides import of_file
 from swapconf.config.rewriting import CannotRewrite
 from swapconf.layout.bounds import kind
 from swapconf.layout.layout import Layout, NoLayout, layout_of
-from swapconf.layout.legal import BadWish, Degree, Wishes, dealt, layouts, wishes
+from swapconf.layout.legal import BadWish, Degree, Wishes, dealt, layouts, nearest, wishes
 from swapconf.layout.runs import candidates
-from swapconf.layout.small import SIZES, small, small_candidates
+from swapconf.layout.small import SIZES, small, small_candidates, unlike_layers
 from swapconf.layout.written import changes, keys, offset, write
 from swapconf.study.study import Study, study_for_check
 from tests.helpers import ROOT
@@ -234,16 +234,52 @@ def test_sequence_parallelism_that_one_card_for_tensors_ignores_is_said_where_th
 
 def test_a_small_model_is_cut_as_its_layout_and_has_few_layers() -> None:
     wide = Layout(data=4, tensors=1, stages=2, batch=1, micro_batches=4, shards_optimizer=True, deal=((6, 6),))
+    long = replace(OWN, data=1, tensors=2, stages=4, micro_batches=64, deal=((6,) * 4,))
     assert not small_candidates(study(), (), OWN)  # it has few layers anyway
-    for other in (replace(OWN, micro_batches=64, deal=((6, 6),)), wide, replace(OWN, data=4, stages=1, deal=((6,),))):
+    for other in (
+        replace(OWN, micro_batches=64, deal=((6, 6),)),
+        wide,
+        replace(OWN, data=4, stages=1, deal=((8,),)),
+        long,
+    ):
         for count, found in zip(SIZES, small_candidates(study(), (), other), strict=True):
             assert layout_of(found.study) == found.layout == small(other, count)
-            assert found.study.config.model.num_layers == count * other.stages
+            assert found.layout.layers_of_stage == ((1, count) if other.stages > 1 else (count,))
             assert kind(found.layout) == kind(other)
-            assert found.layout.micro_batches == min(other.micro_batches, 2)
+            assert found.layout.micro_batches == 2
 
 
-def test_where_layers_differ_few_do_not_tell_of_all() -> None:
-    mixed = ("model.model_config.first_k_dense_replace=1",)
-    deep = replace(layout_of(study(DEEPSEEK, *mixed)), deal=((9, 9),))  # few would be enough
-    assert not small_candidates(study(DEEPSEEK, *mixed), mixed, deep)
+@pytest.mark.parametrize("first", [1, 2])
+def test_layers_that_the_last_ones_are_unlike_stand_in_front_of_them(first: int) -> None:
+    mixed = (f"model.model_config.first_k_dense_replace={first}",)
+    asked = study(DEEPSEEK, *mixed)
+    assert unlike_layers(asked) == first  # the layer that predicts further tokens is none of them
+    deep = replace(layout_of(asked), deal=((9, 9),))
+    for count, found in zip(SIZES, small_candidates(asked, mixed, deep), strict=True):
+        assert found.layout.layers_of_stage == (first, count)
+        assert unlike_layers(found.study) == first
+    (wide,) = {
+        unlike_layers(found.study) for found in small_candidates(asked, mixed, replace(deep, stages=1, deal=((18,),)))
+    }
+    assert wide == first
+
+
+def test_where_layers_differ_otherwise_few_do_not_tell_of_all() -> None:
+    turns = ("model.model_config.first_k_dense_replace=0", "model.model_config.moe_layer_freq=[0, 1, 0, 1]")
+    asked = study(DEEPSEEK, *turns)
+    assert unlike_layers(asked) is None
+    assert not small_candidates(asked, turns, replace(layout_of(asked), deal=((9, 9),)))
+
+
+def test_layers_of_a_stage_but_for_the_first_ones_of_the_model() -> None:
+    split = replace(OWN, stages=2, deal=((2, 1), (1, 2)))  # 2 and 1, then 1 and 2
+    assert [split.layers_behind(first) for first in (0, 1, 2, 3, 4, 6)] == [
+        (3, 3), (2, 3), (1, 3), (1, 2), (0, 2), (0, 0)
+    ]  # fmt: skip
+
+
+def test_of_other_cards_the_nearest_is_cut_alike_with_another_degree_of_data() -> None:
+    own = replace(OWN, micro_batches=64)
+    here = layouts(own, 4 * own.cards, Wishes())
+    assert nearest(own, here) == replace(own, data=8, micro_batches=16)
+    assert nearest(own, [layout for layout in here if layout.tensors != 2]).stages == own.stages
