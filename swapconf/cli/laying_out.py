@@ -131,10 +131,11 @@ def laid_out(
     if wanted.stages:
         say(shifting(wanted.most_runs), err=True)
     else:
-        orders = world.orders(here if here in world.candidates else nearest(own, trainable))
+        instead = None if here in world.candidates else nearest(own, trainable)
+        orders = world.orders(own if instead is None else instead)
         least, most = (sum(each) / len(orders) for each in zip(*map(expected_seconds, orders), strict=True))
         children = capacity.jobs_at_once(orders, runs.jobs)
-        say(beforehand(len(every), needed, composed, wanted.most_runs, (least, most), children), err=True)
+        say(beforehand(len(every), needed, composed, wanted.most_runs, (least, most), children, instead), err=True)
     search = Search(
         world=world,
         layouts=trainable,

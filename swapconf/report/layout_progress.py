@@ -5,23 +5,33 @@ from __future__ import annotations
 from math import inf, isfinite
 
 from swapconf.layout.found import Fate, Found
+from swapconf.layout.layout import Layout
 from swapconf.layout.search import LAST
 from swapconf.words.phrases import phrase, plural
 
 
-def beforehand(layouts: int, needed: int, composed: int, most: int, seconds: tuple[float, float], children: int) -> str:
+def beforehand(
+    layouts: int,
+    needed: int,
+    composed: int,
+    most: int,
+    seconds: tuple[float, float],
+    children: int,
+    instead: Layout | None = None,
+) -> str:
     """How much there is to do. ``needed``: ranks that it would take to run all layouts, without those that can be
     ``composed`` from runs of others; ``most``: ranks that may be dry-run; ``seconds``: that each takes at least and at
-    most, about; ``children``: at once."""
+    most, about; ``children``: at once; ``instead``: what is run first where the YAML is of other cards."""
     told = phrase(
-        "{layouts} can be trained on these cards; at most {ranks} of {all_ranks} are dry-run, first those of the YAML "
-        "itself, {minutes} with {children} at once (estimated), and the plans of the best; Ctrl-C ends it with the "
+        "{layouts} can be trained on these cards; at most {ranks} of {all_ranks} are dry-run, first those of "
+        "{first}, {minutes} with {children} at once (estimated), and the plans of the best; Ctrl-C ends it with the "
         "best so far, and a second start goes on from there",
         layouts=plural(layouts, "{count} layout", "{count} layouts"),
         ranks=plural(min(needed, most), "{count} rank", "{count} ranks"),
         all_ranks=needed + composed,
         minutes=_between(*(_minutes(min(needed, most), each, children) for each in seconds)),
         children=children,
+        first=phrase("the YAML itself") if instead is None else instead.name,
     )
     if not composed:
         return told
