@@ -83,12 +83,20 @@ def least_us(layout: Layout, known: Iterable[Facts], hardware: Hardware) -> floa
     ]
     micro_us[-1] += max(ends, default=0.0)
     once_us = max((item.whole.micro_us - item.layout.micro_batches * layer_us for item in same), default=0.0)
-    behind_us = max((item.whole.behind_us for item in same), default=0.0)
+    behind_us = max((_behind_us(item) for item in same), default=0.0)
     at_least = []
     for stage, (layers, own) in enumerate(zip(alike, micro_us, strict=True)):
         before_us = sum(micro_us[:stage]) if layout.interleaves == 1 else 0.0
         at_least.append(layout.micro_batches * own + max(before_us, layers * once_us))
     return alike[0] * behind_us + max(at_least)
+
+
+def _behind_us(facts: Facts) -> float:
+    """What a layer adds behind the last backward pass. Names tell where that ends, and some kernels have none, as those
+    of Qwen3-MoE without the parallel optimizer, so it is no more than the micro-batches leave of the step."""
+    whole = facts.whole
+    micro_us = facts.layout.micro_batches * max(facts.layer.us, whole.round_us)
+    return max(0.0, min(whole.behind_us, whole.micro_us + whole.behind_us - micro_us))
 
 
 def _layer_us(layout: Layout, known: Sequence[Facts], hardware: Hardware) -> float:

@@ -22,7 +22,7 @@ from swapconf.study.study import Study, study_for_check
 SIZES = (2, 3)  # layers of the last stage
 _STAGES = 2  # with more of them the last one does the same
 _SMALLER = 2  # at least so many times fewer layers than there are
-_MICRO_BATCHES = 2  # so that gradients are added up as in the layout
+_MICRO_BATCHES = 4  # at the most: gradients are added up, and each is exchanged while the next one computes
 
 
 def small(layout: Layout, count: int, unlike: int = 0) -> Layout:

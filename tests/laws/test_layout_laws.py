@@ -10,7 +10,7 @@ from math import inf
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from swapconf.layout.bounds import ending, least_bytes, least_us
@@ -245,6 +245,42 @@ def test_a_small_model_is_asked_once_of_what_steps_end_alike(seed: int, budget: 
     found(world)
     endings = [ending(layout) for layout in world.asked_small]
     assert len(endings) == len(set(endings))
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.lists(st.lists(st.integers(1, 4), min_size=4, max_size=4), min_size=1, max_size=2),
+    st.integers(1, 4),
+    st.lists(st.floats(0, 30), max_size=5),
+    st.floats(0, 50),
+    st.integers(1, 8),
+    st.booleans(),
+)
+def test_layers_that_are_unlike_the_others_never_make_a_bound_too_high(
+    rows: list[list[int]], stages: int, first: list[float], head: float, micro_batches: int, knows_all: bool
+) -> None:
+    """Layers take 10, but for the first ones, by which a whole layout tells of all."""
+    deal = tuple(tuple(row[:stages]) for row in rows)
+    layout = Layout(data=2, tensors=1, stages=stages, micro_batches=micro_batches, deal=deal)
+    assume(sum(layout.layers_of_stage) >= len(first))
+    of_layers = [*first, *[10.0] * 100]
+    taken = [0.0] * stages
+    for chunk in deal:
+        for stage, count in enumerate(chunk):
+            taken[stage] += sum(of_layers[:count])
+            del of_layers[:count]
+    taken[-1] += head
+    before = [sum(taken[:stage]) if len(deal) == 1 else 0.0 for stage in range(stages)]
+    true_us = max(micro_batches * own + waited for own, waited in zip(taken, before, strict=True))
+    few = replace(layout, deal=((1,) * stages,))
+    beside = head + (sum(first) - 10.0 * len(first) if stages == 1 else 0.0)  # two small models tell it so
+    told = Facts(layout=few, shared_bytes=0, gradient_bytes=0, layer=Part(us=10.0), outside=Part(us=max(0.0, beside)))
+    known = [replace(told, unlike=len(first))]
+    if knows_all:
+        known.append(replace(told, layer=Part(us=min([10.0, *first])), outside=Part()))
+    bound_us = least_us(layout, known, CARD)
+    assert bound_us <= true_us * (1 + 1e-9)
+    assert bound_us == pytest.approx(true_us) or first
 
 
 @settings(max_examples=30, deadline=None)

@@ -71,3 +71,15 @@ def test_a_further_micro_batch_takes_what_comes_between_two_of_them() -> None:
     two, four = (least_us(layout(LAYERS, count), [facts], MACHINE.hardware) for count in (2, 4))
     each_us = max(facts.layer.us, facts.whole.round_us)
     assert four - two == pytest.approx(2 * (LAYERS * each_us + facts.outside.us))
+
+
+def test_what_the_names_put_behind_the_last_backward_pass_is_no_more_than_its_rounds_leave() -> None:
+    facts = told()
+    micro_us = MICRO_BATCHES * max(facts.layer.us, facts.whole.round_us)
+    late = facts.whole.behind_us + facts.whole.micro_us  # nothing of it is known to be a micro-batch's
+    misnamed = replace(facts, whole=replace(facts.whole, micro_us=0.0, behind_us=late))
+    rest_us = max(0.0, late - micro_us)
+    assert late > rest_us > 0
+    bound_us = least_us(layout(LAYERS), [misnamed], MACHINE.hardware)
+    assert bound_us == pytest.approx(LAYERS * rest_us + LAYERS * micro_us + MICRO_BATCHES * facts.outside.us)
+    assert bound_us <= true_us()
