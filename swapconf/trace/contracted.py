@@ -132,5 +132,6 @@ class _Contracting:
             end=self._node_of[old.end],
             cluster=(),
             given=(),
+            behind=(),
         )
         return Contracted(graph=graph, operators=self._operators, node_of=self._node_of)

@@ -69,7 +69,9 @@ class LaunchGraph:
         fused: The group of a communication that MindSpore may fuse with others (``fusion`` is not 0), else None.
         end: The Return.
         cluster: The fused kernel that each is an operator of, as a number, else -1; and ``given``: for each of its
-            inputs the number of the kernel's input that it is, -1 for none. These two are not kept in files.
+            inputs the number of the kernel's input that it is, -1 for none.
+        behind: Kernels that are launched behind all others, in this order, as those of another graph. These three are
+            not kept in files.
     """
 
     name: tuple[str, ...]
@@ -82,6 +84,7 @@ class LaunchGraph:
     end: int
     cluster: tuple[int, ...] = ()
     given: tuple[tuple[int, ...], ...] = ()
+    behind: tuple[int, ...] = ()
 
     def __len__(self) -> int:
         return len(self.name)

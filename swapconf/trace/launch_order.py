@@ -42,13 +42,13 @@ def launched(graph: LaunchGraph) -> list[int]:
     other in a circle."""
     if any(cluster != NO_NODE for cluster in graph.cluster):
         found = contracted(graph)
-        return found.opened(launched(found.graph))
+        return [*found.opened(launched(found.graph)), *graph.behind]
     upwards = inputs_first(graph.inputs)
-    return _late_casts(graph, _turns(graph, upwards), upwards)
+    return [*_late_casts(graph, _turns(graph, upwards), upwards), *graph.behind]
 
 
 def turns(graph: LaunchGraph) -> list[int]:
-    """The same before casts of parameters are moved, as MindSpore's own passes see it."""
+    """The same before casts of parameters are moved, as MindSpore's own passes see it: one graph alone."""
     return _turns(graph, inputs_first(graph.inputs))
 
 

@@ -20,7 +20,7 @@ class Nodes:
         self.fused = list(graph.fused)
         self.cluster = list(graph.cluster or [NO_NODE] * len(graph))  # see `LaunchGraph`
         self.given = list(graph.given or [()] * len(graph))
-        self.end = graph.end
+        self.end, self.behind = graph.end, graph.behind
         self.count = len(graph)  # of the baseline
 
     def __len__(self) -> int:
@@ -102,4 +102,5 @@ class Nodes:
             cluster=tuple(self.cluster),
             given=tuple(self.given),
             end=self.end,
+            behind=self.behind,
         )

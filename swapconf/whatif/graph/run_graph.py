@@ -19,6 +19,7 @@ from swapconf.trace.launch_graph import DEPEND, ITEM, NO_NODE, SAME_VALUE, TUPLE
 from swapconf.trace.launch_order import repeats
 from swapconf.trace.trace import without_number
 from swapconf.whatif.baseline import Baseline
+from swapconf.whatif.graph.behind import with_behind
 from swapconf.whatif.graph.calls import Call, Handed, entries, handed_on
 from swapconf.whatif.graph.func_graphs import can_be_fused, chosen
 from swapconf.whatif.graph.nodes import COPY
@@ -39,7 +40,10 @@ class RunGraph:
         """None where the graph is not that of the kernels."""
         if graph is None:
             return None
-        run = cls(baseline=baseline, graph=graph)
+        try:
+            run = cls(baseline=baseline, graph=with_behind(graph, baseline))
+        except ValueError:  # a circle
+            return None
         return run if run._is_usable() else None
 
     def _is_usable(self) -> bool:

@@ -1,0 +1,83 @@
+"""LAUNCH GRAPH of a step + BASELINE -> the same with what MindSpore launches behind it, from graphs of their own.
+
+A condition that is not put inline parts a step into several graphs: all forward and backward passes up to it are one,
+and a strategy changes that one alone. So it is with `ConstantWarmUpLR` and warm-up steps, where one branch is a constant
+(measured with MindSpore 2.9.0: Llama, Qwen3, TeleChat3, DeepSeek-V3; schedules that compute in both branches are put
+inline): graphs behind it launch the optimizer, kernel for kernel as without a strategy.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from swapconf.trace.launch_graph import ITEM, NO_NODE, LaunchGraph
+from swapconf.trace.launch_order import launched
+from swapconf.whatif.baseline import Baseline
+
+
+def with_behind(graph: LaunchGraph, baseline: Baseline) -> LaunchGraph:
+    """The graph itself where its kernels are not the first ones of a step, or where they are all. Raises ValueError
+    where nodes of the graph read from each other in a circle."""
+    step = baseline.kernels.name[: int(baseline.step_starts[1])]
+    names, of_graph = frozenset(step), frozenset(graph.name)
+    first = [node for node in launched(graph) if graph.name[node] in names]
+    rest = step[len(first) :]
+    if not rest or [graph.name[node] for node in first] != [*step[: len(first)]] or not of_graph.isdisjoint(rest):
+        return graph
+    return _Behind(graph, baseline, first).graph()
+
+
+class _Behind:
+    """``nodes``: by kernel of the step its node, as far as they are made."""
+
+    def __init__(self, graph: LaunchGraph, baseline: Baseline, first: Sequence[int]) -> None:
+        self._graph, self._baseline, self._nodes = graph, baseline, [*first]
+        self._primitive, self._name, self._item = list[str](), list[str](), list[int]()
+        self._inputs = list[tuple[int, ...]]()
+
+    def graph(self) -> LaunchGraph:
+        graph, kernels = self._graph, self._baseline.kernels
+        first, count = len(self._nodes), int(self._baseline.step_starts[1])
+        read_by = self._read_by(first, count)
+        for kernel in range(first, count):
+            read = tuple(self._shown(row) for row in sorted(read_by[kernel]))
+            self._nodes.append(self._add(kernels.primitive[kernel], read, name=kernels.name[kernel]))
+        nothing = ("",) * len(self._name)
+        return replace(
+            graph,
+            name=(*graph.name, *self._name),
+            primitive=(*graph.primitive, *self._primitive),
+            inputs=(*graph.inputs, *self._inputs),
+            item=np.array([*graph.item.tolist(), *self._item], dtype=np.int64),
+            unique=(*graph.unique, *nothing),
+            forward_unique=(*graph.forward_unique, *nothing),
+            fused=(*graph.fused, *(None for _ in nothing)),
+            cluster=(*graph.cluster, *(NO_NODE for _ in nothing)) if graph.cluster else (),
+            given=(*graph.given, *(() for _ in nothing)) if graph.given else (),
+            behind=tuple(self._nodes[first:]),
+        )
+
+    def _read_by(self, first: int, count: int) -> defaultdict[int, set[int]]:
+        """By kernel the rows that it reads."""
+        reads, found = self._baseline.reads, defaultdict[int, set[int]](set)
+        mine = (reads.kernel >= first) & (reads.kernel < count)
+        for kernel, row in zip(reads.kernel[mine].tolist(), reads.block[mine].tolist(), strict=True):
+            found[kernel].add(row)
+        return found
+
+    def _shown(self, row: int) -> int:
+        """The node that shows a block: its kernel, or what takes it out of several."""
+        maker = int(self._baseline.maker[row])
+        made = self._baseline.made[maker]
+        return self._nodes[maker] if len(made) == 1 else self._add(ITEM, (self._nodes[maker],), item=made.index(row))
+
+    def _add(self, primitive: str, inputs: tuple[int, ...], name: str = "", item: int = NO_NODE) -> int:
+        self._primitive.append(primitive)
+        self._inputs.append(inputs)
+        self._name.append(name)
+        self._item.append(item)
+        return len(self._graph) + len(self._name) - 1
