@@ -45,7 +45,7 @@ def grown(small: LaunchGraph, big: LaunchGraph, size: int, stride: int, is_odd: 
     nodes = found.two(copies, odd)
     assert not any(nodes.is_copied[place] for place in odd)
     labels = numbered(Labelled(graph=small, nodes=found.one), Labelled(graph=big, nodes=nodes), found)
-    return grown_graph(big, rules, nodes, Numbering(kept(size), 0, size, stride), labels, {})
+    return grown_graph(big, rules, nodes, Numbering(kept(size), 0, size, stride), labels, {}, ())
 
 
 def of_runs(small: int, big: int, micro_batches: int = 1) -> LaunchGraph:

@@ -15,6 +15,7 @@ from typing import TypeAlias
 from swapconf.dryrun.composing.counterparts import Counterparts
 from swapconf.dryrun.composing.passes import NONE
 from swapconf.dryrun.composing.reason import CannotCompose
+from swapconf.dryrun.growing.graph_kernels import of_graph
 from swapconf.trace.launch_graph import ITEM, NO_NODE, TUPLE, LaunchGraph
 from swapconf.trace.launch_order import inputs_first
 from swapconf.words.phrases import phrase
@@ -71,7 +72,7 @@ class _Found:
     def __init__(self, graph: LaunchGraph, places: Counterparts) -> None:
         self.graph = graph
         passes, kernels = places.made.passes, places.made.steps.kernels
-        at = {kernel.name: place for place, kernel in enumerate(kernels) if not kernel.is_event}
+        at = {kernels[place].name: place for place in of_graph(kernels)}
         is_kernel = graph.is_kernel.tolist()
         self.place = [at.get(name, NONE) if own else NONE for name, own in zip(graph.name, is_kernel, strict=True)]
         if len(at) != len({*self.place} - {NONE}):

@@ -35,9 +35,9 @@ class Ordered:
 
     def named(self, step: Sequence[Kernel]) -> LaunchGraph:
         """``step``: the kernels of the new step, events among them. No other node has the name of one of them."""
-        launched_ = (kernel.name for kernel in step if not kernel.is_event)
-        known = dict(zip(self.launches, launched_, strict=True))
-        others = Operators(set(known.values()))
+        ran = [kernel.name for kernel in step if not kernel.is_event]
+        known = dict(zip(self.launches, ran, strict=False))  # what is launched behind the graph is in none
+        others = Operators(set(ran))
         names = (known.get(node) or others.own(name) for node, name in enumerate(self.graph.name))
         return as_printed(replace(self.graph, name=tuple(names)))
 
@@ -55,9 +55,16 @@ def ordered(made: Arranged, graph: LaunchGraph) -> Ordered:
             if isinstance(error, CannotCompose)
             else CannotCompose(phrase("nodes of the repeated graph read from each other in a circle"))
         ) from error
-    turns = np.array(_turns(made, [step.place[node] for node in launches]), dtype=np.int64)
+    turns = np.array(_turns(made, _with_others(made, [step.place[node] for node in launches])), dtype=np.int64)
     again = replace(made, source=made.source[turns], number=made.number[turns], cut=made.cut[turns])
     return Ordered(made=again, graph=found, launches=launches)
+
+
+def _with_others(made: Arranged, order: Sequence[int]) -> list[int]:
+    """The places of all launches: behind those of the graph, in ``order``, those of others (`whatif.graph.behind`)."""
+    kernels, known = made.steps.kernels, frozenset(order)
+    places = (place for place, source in enumerate(made.source.tolist()) if not kernels[source].is_event)
+    return [*order, *(place for place in places if place not in known)]
 
 
 def _turns(made: Arranged, order: Sequence[int]) -> list[int]:

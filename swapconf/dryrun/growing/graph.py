@@ -5,7 +5,7 @@ A node of a copied layer reads what is at its own turn, any other one what comes
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -26,9 +26,10 @@ def grown_graph(
     numbering: Numbering,
     labels: Sequence[Labels],
     kernels: Mapping[int, str],
+    ran: Iterable[str],
 ) -> LaunchGraph:
     """``nodes``: of the graph with more copies. ``labels``: by new node. ``kernels``: by new node the name of the
-    kernel that it is in the grown trace. Raises CannotGrow."""
+    kernel that it is in the grown trace; ``ran``: names of all kernels of that. Raises CannotGrow."""
     source, turn, sees = nodes.source.tolist(), nodes.beside.tolist(), _Sees(nodes, rules)
     chosen = [rules.by_node[row] for row in source]
     inputs = tuple(
@@ -45,7 +46,7 @@ def grown_graph(
         raise CannotGrow(phrase("MindSpore would print the nodes of the repeated graph in another order"))
     _check_layers(inputs, nodes, {int(nodes.natural[node]) for node in rules.ends})
     return LaunchGraph(
-        name=_names(graph, nodes, numbering, kernels),
+        name=_names(graph, nodes, numbering, kernels, ran),
         primitive=tuple(graph.primitive[row] for row in source),
         inputs=inputs,
         item=np.array(item, dtype=np.int64),
@@ -78,10 +79,12 @@ def _check_layers(inputs: Sequence[Sequence[int]], nodes: Unrolled, ends: Contai
                 raise CannotGrow(phrase("layers of the repeated graph are not alike (node {node})", node=node))
 
 
-def _names(graph: LaunchGraph, nodes: Unrolled, numbering: Numbering, kernels: Mapping[int, str]) -> tuple[str, ...]:
+def _names(
+    graph: LaunchGraph, nodes: Unrolled, numbering: Numbering, kernels: Mapping[int, str], ran: Iterable[str]
+) -> tuple[str, ...]:
     """Kernels have theirs; of the others, what was there keeps its number among its operators."""
     turn, twin = nodes.turn(nodes.source, nodes.copy).tolist(), nodes.twin.tolist()
-    source, operators = nodes.source.tolist(), Operators(set(kernels.values()))
+    source, operators = nodes.source.tolist(), Operators(set(ran))
     found = [""] * len(source)
     for node in np.argsort(nodes.copy > 0, kind="stable").tolist():
         row, at = source[node], turn[node]

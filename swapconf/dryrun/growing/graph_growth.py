@@ -49,7 +49,8 @@ class Learnt:
         """``trace``: of the whole model. Again with it, as copies of parameters come in the order that MindSpore
         decides on in the graph. Raises CannotGrow where it would launch something else."""
         kernels = kernels_of(self.aligned.big, self.nodes, self.launches, places_of(self.steps), trace.step)
-        found = grown_graph(self.aligned.big, self.rules, self.nodes, numbering, self.labels, kernels)
+        ran = [kernel.name for kernel in trace.step if not kernel.is_event]
+        found = grown_graph(self.aligned.big, self.rules, self.nodes, numbering, self.labels, kernels, ran)
         names = frozenset(kernels.values())
         try:
             order = [name for node in launched(found) if (name := found.name[node]) in names]

@@ -6,6 +6,7 @@ order that know nothing of each other.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -17,10 +18,18 @@ from swapconf.trace.trace import Kernel
 from swapconf.words.phrases import phrase
 
 
+def of_graph(step: Sequence[Kernel]) -> list[int]:
+    """Places of the kernels of the one graph that most are of: a condition may part a step into several, of which that
+    one is kept (see `whatif.graph.behind`)."""
+    places = [place for place, kernel in enumerate(step) if not kernel.is_event]
+    most = Counter(step[place].graph for place in places).most_common(1)
+    return [place for place in places if step[place].graph == most[0][0]]
+
+
 def check(order: Sequence[str], step: Sequence[Kernel]) -> None:
     """``order``: in which MindSpore's rules launch the kernels of a graph. Raises CannotGrow where that is not how
     ``step`` launches them."""
-    ran = [kernel.name for kernel in step if not kernel.is_event]
+    ran = [step[place].name for place in of_graph(step)]
     if order != ran:
         pairs = enumerate(zip(order, ran, strict=False), 1)
         parted = next((launch for launch, (one, other) in pairs if one != other), min(len(order), len(ran)) + 1)
@@ -43,7 +52,7 @@ def kernels_of(
             found[node] = shown[turn][place]
         elif place != NONE:
             open_[node] = shown[turn][place], shown[0 if turn else -1][place]
-    free = {place for place, kernel in enumerate(step) if not kernel.is_event}
+    free = {*of_graph(step)}
     if len(found) + len(open_) != len(free) or len(free - set(found.values())) != len(open_):
         raise CannotGrow(phrase("the repeated graph does not have the kernels of the repeated step"))
     found |= _taken(open_, free - set(found.values()))

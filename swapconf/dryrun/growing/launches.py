@@ -55,19 +55,17 @@ def step_kernels(steps: Steps, unrolled: Unrolled, numbering: Numbering) -> tupl
 def _names(steps: Steps, unrolled: Unrolled, numbering: Numbering) -> list[str]:
     """What was there keeps its number among its operators, where that is free; copies get the next ones."""
     twin, turn = unrolled.twin.tolist(), unrolled.turn(unrolled.source, unrolled.copy).tolist()
-    source = unrolled.source.tolist()
     wanted = []
-    for row, at in zip(source, turn, strict=True):
+    for row, at in zip(unrolled.source.tolist(), turn, strict=True):
         name = steps.kernels[row].name
         layer = layer_in(name)
         if layer >= 0:
             moves = at >= 0 and numbering.holds(layer) and layer_in(steps.kernels[twin[row]].name) != layer
             name = with_layer(name, numbering.at(layer, at) if moves else numbering.natural(layer))
         wanted.append(name)
-    graphs: dict[str, Operators] = {}
-    found = [""] * len(wanted)
+    operators, found = Operators(), [""] * len(wanted)
     for place in np.argsort(unrolled.copy > 0, kind="stable").tolist():
-        found[place] = graphs.setdefault(steps.kernels[source[place]].graph, Operators()).own(wanted[place])
+        found[place] = operators.own(wanted[place])
     return found
 
 

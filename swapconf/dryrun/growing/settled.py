@@ -39,7 +39,7 @@ def settled(trace: Trace) -> Trace:
 def arranged(trace: Trace, order: Sequence[str]) -> Trace:
     """The same of all primitives, in the order that MindSpore launches the kernels of a step in, by name."""
     turn = {name: (place, name) for place, name in enumerate(order)}
-    return _sorted(trace, lambda task: turn.get(task.name, (_BEHIND, task.name)))
+    return _sorted(trace, lambda task: turn.get(task.name, (_BEHIND, "")))
 
 
 def _sorted(trace: Trace, key: Callable[[Task], tuple[int, str]], only: Container[str] | None = None) -> Trace:
