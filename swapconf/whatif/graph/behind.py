@@ -20,13 +20,13 @@ from swapconf.whatif.baseline import Baseline
 
 
 def with_behind(graph: LaunchGraph, baseline: Baseline) -> LaunchGraph:
-    """The graph itself where its kernels are not the first ones of a step, or where they are all. Raises ValueError
-    where nodes of the graph read from each other in a circle."""
+    """The graph itself where its kernels are not the first ones of a step, or where they are all. Raises
+    ValueError where nodes read from each other in a circle."""
     step = baseline.kernels.name[: int(baseline.step_starts[1])]
-    names, of_graph = frozenset(step), frozenset(graph.name)
+    names = frozenset(step)
     first = [node for node in launched(graph) if graph.name[node] in names]
     rest = step[len(first) :]
-    if not rest or [graph.name[node] for node in first] != [*step[: len(first)]] or not of_graph.isdisjoint(rest):
+    if not rest or [graph.name[node] for node in first] != [*step[: len(first)]]:
         return graph
     return _Behind(graph, baseline, first).graph()
 

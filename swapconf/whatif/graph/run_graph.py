@@ -16,7 +16,7 @@ from functools import cached_property
 from itertools import pairwise
 
 from swapconf.trace.launch_graph import DEPEND, ITEM, NO_NODE, SAME_VALUE, TUPLE, LaunchGraph
-from swapconf.trace.launch_order import repeats
+from swapconf.trace.launch_order import launched
 from swapconf.trace.trace import without_number
 from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.graph.behind import with_behind
@@ -42,14 +42,14 @@ class RunGraph:
             return None
         try:
             run = cls(baseline=baseline, graph=with_behind(graph, baseline))
+            return run if run._is_usable() else None
         except ValueError:  # a circle
             return None
-        return run if run._is_usable() else None
 
     def _is_usable(self) -> bool:
         starts, names = self.baseline.step_starts.tolist(), self.baseline.kernels.name
         steps = {names[low:high] for low, high in pairwise(starts)}
-        return len(steps) == 1 and repeats(self.graph, steps.pop())
+        return steps == {tuple(self.graph.name[node] for node in self.node_of)}
 
     @property
     def is_inlined(self) -> bool:
@@ -63,13 +63,9 @@ class RunGraph:
 
     @cached_property
     def node_of(self) -> list[int]:
-        """[kernels of a step]"""
-        by_name: dict[str, int] = {}
-        is_kernel = self.graph.is_kernel.tolist()
-        for node, name in enumerate(self.graph.name):
-            if is_kernel[node]:
-                by_name.setdefault(name, node)
-        return [by_name[name] for name in self.baseline.kernels.name[: self.count]]
+        """[kernels of a step] Raises ValueError where nodes read from each other in a circle."""
+        names = frozenset(self.baseline.kernels.name[: self.count])
+        return [node for node in launched(self.graph) if self.graph.name[node] in names]
 
     @cached_property
     def kernel_of(self) -> dict[int, int]:
