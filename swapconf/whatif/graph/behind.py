@@ -1,9 +1,10 @@
 """LAUNCH GRAPH of a step + BASELINE -> the same with what MindSpore launches behind it, from graphs of their own.
 
-A condition that is not put inline parts a step into several graphs: all forward and backward passes up to it are one,
-and a strategy changes that one alone. So it is with `ConstantWarmUpLR` and warm-up steps, one branch of which is a
-constant (measured with MindSpore 2.9.0 and layers of Llama, Qwen3, TeleChat3 and DeepSeek-V3; schedules that compute in
-both branches are put inline): graphs behind it launch the optimizer, kernel for kernel as without a strategy.
+MindSpore puts conditions inline as long as none of them gives back a reference, each depends on the one before, and
+there are fewer than ten, among others (``IsEnableControlFlowInline``, backend of 2.x). Where it does not, a step is
+several graphs: the first one has all forward and backward passes, and a strategy changes that one alone. So it is with
+`ConstantWarmUpLR` and warm-up steps (measured with 2.9.0 and layers of Llama, Qwen3, TeleChat3 and DeepSeek-V3; with
+other schedules there is one graph): the optimizer is launched behind it, kernel for kernel as without a strategy.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Real runs with `optimizer.swap`: what it copies is no strategy of layers, so that what-if answers."""
+"""Real runs with what published YAMLs have beside their model (mindformers' DeepSeek-V3 671B): `optimizer.swap`, whose
+copies are no strategy of layers, and steps of warm-up, which part a step into several graphs."""
 
 from __future__ import annotations
 
@@ -22,6 +23,7 @@ pytestmark = pytest.mark.mindspore
 EXAMPLE = ROOT / "configs/small/qwen3_default_swap.yaml"
 SETTINGS = {
     "optimizer.swap": True,
+    "lr_schedule": {"type": "ConstantWarmUpLR", "learning_rate": 1e-4, "warmup_steps": 2, "total_steps": 100},
     "model.model_config.num_hidden_layers": 2,
     "model.model_config.seq_length": 1024,
     "model.model_config.max_position_embeddings": 1024,
@@ -49,7 +51,7 @@ def changes(strategy: dict[str, Any]) -> list[str]:
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """Without and with layers that are swapped."""
-    place = tmp_path_factory.mktemp("optimizer_swap")
+    place = tmp_path_factory.mktemp("published_settings")
     for name, strategy in (("none", NONE), ("swapped", SWAPPED)):
         swapconf("dryrun", str(EXAMPLE), "--ranks", "0", "--keep", str(place / name), *changes(strategy))
     return place / "none/rank_0", place / "swapped/rank_0"
@@ -58,6 +60,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 def test_a_strategy_of_layers_is_predicted_beside_it(runs: tuple[Path, Path]) -> None:
     before, after = (trace_folder.read(folder, 0) for folder in runs)
     found = swapconf("whatif", str(runs[0]), "--config", str(EXAMPLE), *changes(SWAPPED))
+    assert len({kernel.graph for kernel in before.step if not kernel.is_event}) > 1
+    assert found["order_of_launches"]["order"] == "mindspore"
     assert before.lasting_host_bytes > 0
     assert found["host_peak_bytes"] == after.host_peak_bytes > before.lasting_host_bytes
     assert found["used_peak_bytes"] == pytest.approx(after.used_peak_bytes, rel=0.001)
