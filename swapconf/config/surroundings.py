@@ -41,6 +41,8 @@ _LAYOUT = (  # read by decide/layout.py
     "parallel.full_batch",
     "parallel.dataset_strategy",
     conditional.SCHEDULE,
+    conditional.SHARDS_OPTIMIZER,
+    conditional.OPTIMIZER_SHARDS,
     "parallel_config.use_seq_parallel",
     "calculate_per_token_loss",  # beside parts of a sequence
     "recompute_config.recompute",

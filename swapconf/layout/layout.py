@@ -16,13 +16,12 @@ from swapconf.config.config import Config, Dialect
 from swapconf.config.nodes import Document
 from swapconf.decide.requests import stage_map
 from swapconf.study.study import Study
-from swapconf.upstream.conditional import DATA, EXPERTS
+from swapconf.upstream.conditional import DATA, EXPERTS, SHARDS_OPTIMIZER
 from swapconf.words.phrases import phrase
 
 Deal: TypeAlias = tuple[tuple[int, ...], ...]  # [interleave][stage] number of layers
 MICRO_BATCHES = "parallel_config.micro_batch_num"
 ACCUMULATION = "runner_config.gradient_accumulation_steps"
-OPTIMIZER = "parallel.enable_parallel_optimizer"
 
 
 class NoLayout(ValueError):
@@ -134,7 +133,7 @@ def layout_of(study: Study) -> Layout:
         contexts=config.pipeline.context_parallel,
         experts=_count(config, *EXPERTS),
         is_sequence=config.pipeline.sequence_parallel and config.pipeline.model_parallel > 1,
-        shards_optimizer=plain(study.document, OPTIMIZER) is True,
+        shards_optimizer=plain(study.document, SHARDS_OPTIMIZER) is True,
         batch=config.runtime.batch_size or 1,
         micro_batches=told if isinstance(told, int) and told > 0 else 1,
         deal=stage_map(config, number).shares,

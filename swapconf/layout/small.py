@@ -20,19 +20,19 @@ from swapconf.layout.written import changes
 from swapconf.study.study import Study, study_for_check
 
 SIZES = (2, 3)  # layers of the last stage
-_STAGES = 2  # with more of them the last one does the same
+_STAGES = (2, 4, 8, 16)  # as few as `check` lets pass: with more of them the last one does the same
 _SMALLER = 2  # at least so many times fewer layers than there are
 _MICRO_BATCHES = 4  # at the most: gradients are added up, and each is exchanged while the next one computes
 
 
-def small(layout: Layout, count: int, unlike: int = 0) -> Layout:
+def small(layout: Layout, count: int, unlike: int = 0, stages: int = _STAGES[0]) -> Layout:
     """``count``: of layers of its last stage; beside them it has those ``unlike`` them at the start."""
-    stages = min(layout.stages, _STAGES)
+    stages = min(layout.stages, stages)
     return replace(
         layout,
         stages=stages,
-        deal=((max(1, unlike), count) if stages > 1 else (unlike + count,),),
-        micro_batches=min(layout.micro_batches, _MICRO_BATCHES),
+        deal=((max(1, unlike), *(1,) * (stages - 2), count) if stages > 1 else (unlike + count,),),
+        micro_batches=min(layout.micro_batches, max(stages, _MICRO_BATCHES)),
     )
 
 
@@ -53,16 +53,22 @@ def small_candidates(study: Study, given: Sequence[str], layout: Layout) -> tupl
     differ in more than the first ones, so that a few do not tell of all, where the model has few anyway, or where
     `check` finds an error in it."""
     unlike = unlike_layers(study)
-    if unlike is None or _SMALLER * sum(small(layout, max(SIZES), unlike).layers_of_stage) > sum(
-        layout.layers_of_stage
-    ):
-        return ()
     path = first_given(study.document, in_model(NUM_LAYERS))
-    if plain(study.document, path) is None:  # a config.json gives it
+    if unlike is None or plain(study.document, path) is None:  # a config.json gives it
+        return ()
+    fewer = dict.fromkeys(min(layout.stages, stages) for stages in _STAGES)
+    pairs = (_pair(study, given, layout, (unlike, stages), path) for stages in fewer)
+    return next(filter(None, pairs), ())
+
+
+def _pair(study: Study, given: Sequence[str], layout: Layout, cut: tuple[int, int], path: str) -> tuple[Candidate, ...]:
+    """``cut``: layers unlike the others, and stages, of `small`; ``path``: of the number of layers."""
+    unlike, stages = cut
+    if _SMALLER * sum(small(layout, max(SIZES), unlike, stages).layers_of_stage) > sum(layout.layers_of_stage):
         return ()
     found = []
     for count in SIZES:
-        wanted = small(layout, count, unlike)
+        wanted = small(layout, count, unlike, stages)
         mine = (*given, *changes(study, wanted), f"{path}={sum(wanted.layers_of_stage)}")
         there = study_for_check(of_file(study.document.file, mine), os.environ)
         if there.is_refused or unlike_layers(there) != unlike:

@@ -20,7 +20,7 @@ from swapconf.config.overrides import changed
 from swapconf.config.rewriting import CannotRewrite, refuse_elsewhere
 from swapconf.config.yaml_edits import with_keys
 from swapconf.config.yaml_text import dump_inline
-from swapconf.layout.layout import ACCUMULATION, MICRO_BATCHES, OPTIMIZER, Deal, Layout, first_given, layout_of, plain
+from swapconf.layout.layout import ACCUMULATION, MICRO_BATCHES, Deal, Layout, first_given, layout_of, plain
 from swapconf.study.study import Study
 from swapconf.upstream.conditional import (
     CONTEXTS,
@@ -30,6 +30,7 @@ from swapconf.upstream.conditional import (
     SCHEDULE,
     SCHEDULER,
     SCHEDULERS,
+    SHARDS_OPTIMIZER,
     STAGES,
     TENSORS,
 )
@@ -148,7 +149,7 @@ def _wanted(study: Study, own: Layout, layout: Layout) -> Iterator[tuple[str, An
     if layout.tensors > 1 or layout.is_sequence != own.is_sequence:  # with one card for tensors it may say anything
         yield name(_SEQUENCE), layout.is_sequence
     if layout.shards_optimizer != own.shards_optimizer:
-        yield OPTIMIZER, layout.shards_optimizer
+        yield SHARDS_OPTIMIZER, layout.shards_optimizer
     if layout.batch != own.batch:
         yield _BATCH, layout.batch
         if plain(study.document, _BATCH_OF_MODEL) == plain(study.document, _BATCH):

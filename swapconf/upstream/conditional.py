@@ -86,6 +86,8 @@ SEQUENCE_PARTS = "parallel_config.seq_split_num"
 SCHEDULE, INTERLEAVE, SCHEDULER = "parallel.pipeline_config", "pipeline_interleave", "pipeline_scheduler"
 # of MindSpore 2.9.0 (parallel/_auto_parallel_context.py:78); without interleave it takes the first alone
 SCHEDULERS = ("1f1b", "gpipe", "seqpipe", "seqvpp", "seqsmartvpp", "zero_bubble_v")
+SHARDS_OPTIMIZER = "parallel.enable_parallel_optimizer"
+OPTIMIZER_SHARDS = "parallel.parallel_optimizer_config.optimizer_weight_shard_size"
 EXPERTS = ("parallel_config.expert_parallel", "parallel_config.expert_model_parallel_size")
 _PARALLEL = Need(("use_parallel",), one_of=(True,), otherwise=True)
 _SEVERAL_STAGES = Need(STAGES, least=2)

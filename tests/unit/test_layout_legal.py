@@ -283,3 +283,12 @@ def test_of_other_cards_the_nearest_is_cut_alike_with_another_degree_of_data() -
     here = layouts(own, 4 * own.cards, Wishes())
     assert nearest(own, here) == replace(own, data=8, micro_batches=16)
     assert nearest(own, [layout for layout in here if layout.tensors != 2]).stages == own.stages
+
+
+def test_a_small_model_has_as_few_stages_as_check_lets_pass() -> None:
+    shards = ("parallel.enable_parallel_optimizer=True",
+              "parallel.parallel_optimizer_config={optimizer_weight_shard_size: 16}")  # fmt: skip
+    long = replace(OWN, stages=8, micro_batches=64, shards_optimizer=True, deal=((4,) * 8,))
+    (few, more) = small_candidates(study(QWEN3, *shards), shards, long)
+    assert [item.layout.layers_of_stage for item in (few, more)] == [(1, 1, 1, 2), (1, 1, 1, 3)]
+    assert [item.layout.cards for item in (few, more)] == [16, 16]

@@ -23,6 +23,7 @@ ZERO_BUBBLE = {"pipeline_config": {"pipeline_interleave": True, "pipeline_schedu
 TWO_STAGES = {"pipeline_stage": 2, "micro_batch_num": 8}
 TIED = {"tie_word_embeddings": True}
 PARTS = {"seq_split_num": 2}
+SHARDS = {"parallel_optimizer_config": {"optimizer_weight_shard_size": 8}}
 
 
 def told(
@@ -72,6 +73,14 @@ WRONG = [
         RANKS + "context_parallel",
     ),
     (tensors(2), {**DENSE, "vocab_size": 4097}, {}, "vocabulary-split", "error", MODEL + "vocab_size"),
+    (
+        tensors(2, data_parallel=2, use_seq_parallel=True),
+        DENSE,
+        {"enable_parallel_optimizer": True, **SHARDS},
+        "optimizer-shard-size",
+        "error",
+        "parallel.parallel_optimizer_config.optimizer_weight_shard_size",
+    ),
     (tensors(2), {**LLAMA, "vocab_size": 4097}, {}, "vocabulary-split", "note", MODEL + "vocab_size"),
     (TWO_STAGES, {**LLAMA, **TIED}, {}, "tied-embeddings", "error", MODEL + "tie_word_embeddings"),
     (PARTS, LLAMA, {}, "sequence-parts", "error", RANKS + "seq_split_num"),
@@ -215,12 +224,14 @@ def test_one_wrong_number_is_told_once_at_its_key(
         (TWO_STAGES, {**LLAMA, **TIED, "disable_lazy_inline": True}, {}),
         ({}, {**LLAMA, **TIED}, {}),
         ({**TWO_STAGES, **PARTS}, {**LLAMA, "seq_length": 1024}, {}),
+        (tensors(2, data_parallel=4, use_seq_parallel=True), DENSE, {"enable_parallel_optimizer": True, **SHARDS}),
+        (tensors(2, data_parallel=2, use_seq_parallel=True), DENSE, SHARDS),
     ],
 )
 def test_nothing_is_told_of_what_mindformers_trains(
     ranks: dict[str, Any], model: dict[str, Any], parallel: dict[str, Any]
 ) -> None:
-    ours = ("-parallel", "-split", "-strategy", "-batches", "-bubble", "-parts")
+    ours = ("-parallel", "-split", "-strategy", "-batches", "-bubble", "-parts", "-size")
     assert [one.rule for one in told(ranks, model, parallel) if one.rule.endswith(ours)] == []
 
 
@@ -308,6 +319,7 @@ def test_a_vocabulary_comes_with_its_padded_size() -> None:
             told(TWO_STAGES, DENSE, {"pipeline_config": {"pipeline_interleave": False, "pipeline_scheduler": "gpipe"}}),
             "When pipeline_interleave is False, 'gpipe' is not supported, only '1f1b' is allowed.",
         ),
+        (told({"data_parallel": 2}, DENSE, {"enable_parallel_optimizer": True, **SHARDS}), "parallel init failed."),
         (told(TWO_STAGES, DENSE, {"pipeline_config": {"pipeline_interleave": True}}), "KeyError: 'pipeline_scheduler'"),
         (
             told(TWO_STAGES, DENSE, ZERO_BUBBLE),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -40,18 +41,20 @@ def first_part(run: RunGraph) -> LaunchGraph:
     gone = {*order[order.index(last) + 1 :], graph.end}
     while more := {node for node, read in enumerate(graph.inputs) if not gone.isdisjoint(read)} - gone:
         gone |= more
+    handed = dict.fromkeys(read for node in sorted(gone) for read in graph.inputs[node] if read != NO_NODE)
     kept = [node for node in range(len(graph)) if node not in gone]
+    return with_end(graph, kept, [node for node in handed if node not in gone])
+
+
+def with_end(graph: LaunchGraph, kept: Sequence[int], handed: Sequence[int]) -> LaunchGraph:
+    """These nodes alone, and what they hand on."""
     place = {node: index for index, node in enumerate(kept)} | {NO_NODE: NO_NODE}
-    handed = dict.fromkeys(read for node in sorted(gone) for read in graph.inputs[node] if read in place)
+    inputs = (tuple(place[read] for read in graph.inputs[node]) for node in kept)
     return LaunchGraph(
         name=(*(graph.name[node] for node in kept), "", ""),
         primitive=(*(graph.primitive[node] for node in kept), TUPLE, RETURN),
-        inputs=(
-            *(tuple(place[read] for read in graph.inputs[node]) for node in kept),
-            tuple(place[read] for read in handed if read != NO_NODE),
-            (len(kept),),
-        ),
-        item=np.array([*graph.item[kept].tolist(), NO_NODE, NO_NODE], dtype=np.int64),
+        inputs=(*inputs, tuple(place[read] for read in handed), (len(kept),)),
+        item=np.array([*graph.item[[*kept]].tolist(), NO_NODE, NO_NODE], dtype=np.int64),
         unique=(*(graph.unique[node] for node in kept), "", ""),
         forward_unique=(*(graph.forward_unique[node] for node in kept), "", ""),
         fused=(*(graph.fused[node] for node in kept), None, None),

@@ -64,11 +64,11 @@ class _Behind:
 
     def _read_by(self, first: int, count: int) -> defaultdict[int, set[int]]:
         """By kernel the rows that it reads."""
-        reads, found = self._baseline.reads, defaultdict[int, set[int]](set)
-        mine = (reads.kernel >= first) & (reads.kernel < count)
-        for kernel, row in zip(reads.kernel[mine].tolist(), reads.block[mine].tolist(), strict=True):
-            found[kernel].add(row)
-        return found
+        reads, rows = self._baseline.reads, defaultdict[int, set[int]](set)
+        is_behind = (reads.kernel >= first) & (reads.kernel < count)
+        for kernel, row in zip(reads.kernel[is_behind].tolist(), reads.block[is_behind].tolist(), strict=True):
+            rows[kernel].add(row)
+        return rows
 
     def _shown(self, row: int) -> int:
         """The node that shows a block: its kernel, or what takes it out of several."""
