@@ -34,13 +34,15 @@ def is_at_once(config: Config) -> bool:
 
 
 def outputs_left(operator: str, template: LayerTemplate) -> frozenset[str]:
-    """Primitives below a selected operator that make its output among others, so that they are not run again."""
+    """Primitives below a selected operator that make its output among others, so that they are not run again; what no
+    operator of the layer is known to read, as attention and norms of GLM, is read outside."""
     below = primitives_below(operator, template)
     inside = {primitive.path for primitive in below}
     return frozenset(
         primitive.path
         for primitive in below
-        if plain(primitive.type) in MAKE_SEVERAL and not inside.issuperset(primitive.consumers)
+        if plain(primitive.type) in MAKE_SEVERAL
+        and not (primitive.consumers and inside.issuperset(primitive.consumers))
     )
 
 

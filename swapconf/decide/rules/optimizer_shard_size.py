@@ -33,7 +33,7 @@ def check(case: Case) -> Iterator[Finding]:
             case.config.origin(OPTIMIZER_SHARDS),
             phrase(
                 "`optimizer_weight_shard_size: {size}` is more than the {cards} cards of this layout, and MindSpore "
-                "stops (parallel init failed)",
+                "stops (`parallel init failed`)",
                 size=size,
                 cards=cards,
             ),
