@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,24 +10,13 @@ from swapconf.dryrun.composing.composed import composed
 from swapconf.dryrun.composing.keep import keep, source
 from swapconf.trace.trace import Trace
 from tests.helpers import ROOT
+from tests.mindspore.support.command import swapconf
 
 pytestmark = [pytest.mark.mindspore, pytest.mark.thorough]
 
 EXAMPLE = ROOT / "configs/llama2_7b/example1_default_swap.yaml"
 MODEL = {"hidden_size": 64, "num_heads": 4, "seq_length": 256, "vocab_size": 128, "multiple_of": 16}
 CLOSE = 0.001
-
-
-def swapconf(*words: str) -> Any:
-    done = subprocess.run(
-        [sys.executable, "-m", "swapconf", *words, "--format", "json"],
-        capture_output=True,
-        text=True,
-        timeout=400,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
 
 
 def dry_run(folder: Path, layers: int, stages: int, micro_batches: int) -> None:

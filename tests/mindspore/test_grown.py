@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from swapconf.trace import trace_folder
 from swapconf.trace.launch_order import reproduces
 from tests.helpers import ROOT
+from tests.mindspore.support.command import swapconf
 
 pytestmark = [pytest.mark.mindspore, pytest.mark.thorough]
 
@@ -20,18 +17,6 @@ EXAMPLE = ROOT / "configs/llama2_7b/example1_default_swap.yaml"
 SHAPE = ("hidden_size=64", "num_heads=4", "num_layers=10", "seq_length=64", "vocab_size=128", "multiple_of=16")
 MODEL = [word for item in SHAPE for word in ("--set", f"model.model_config.{item}")]
 GROWN = "grown from dry runs of 4 and 6 layers"
-
-
-def swapconf(*words: str) -> Any:
-    done = subprocess.run(
-        [sys.executable, "-m", "swapconf", *words, "--format", "json"],
-        capture_output=True,
-        text=True,
-        timeout=400,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
 
 
 def test_memory_and_what_if_of_ten_layers_of_which_four_and_six_were_run(tmp_path: Path) -> None:

@@ -4,8 +4,6 @@ copies are no strategy of layers, and steps of warm-up, which part a step into s
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +15,7 @@ from swapconf.timing.program import program
 from swapconf.timing.timing import TO_DEVICE, TO_HOST
 from swapconf.trace import trace_folder
 from tests.helpers import ROOT
+from tests.mindspore.support.command import swapconf
 
 pytestmark = pytest.mark.mindspore
 
@@ -30,18 +29,6 @@ SETTINGS = {
 }
 NONE: dict[str, Any] = {"swap_config": {"swap": True, "layer_swap": [], "op_swap": []}}
 SWAPPED = {"swap_config": {"swap": True, "layer_swap": [{"backward_prefetch": 2, "layers": True}], "op_swap": []}}
-
-
-def swapconf(*words: str) -> Any:
-    done = subprocess.run(
-        [sys.executable, "-m", "swapconf", *words, "--format", "json"],
-        capture_output=True,
-        text=True,
-        timeout=400,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
 
 
 def changes(strategy: dict[str, Any]) -> list[str]:
