@@ -26,7 +26,6 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import agreement_rows
-import yaml
 from agreement_cases import AS_WRITTEN, Case, case, cases
 from agreement_judge import Verdict, judge
 from agreement_page import line, page
@@ -34,6 +33,7 @@ from agreement_rows import Setting, row_of
 from evidence_page import kept
 
 from swapconf.config.nodes import Document
+from swapconf.config.yaml_document import parse_value
 from swapconf.dryrun.fold import folded
 from swapconf.dryrun.rank_order import RankOrder
 from swapconf.trace import run_record
@@ -59,13 +59,15 @@ def main() -> None:
     options.add_argument("--note", default="", help="a sentence on how blind these cases are")
     options.add_argument("--timeout", type=float, default=600.0, metavar="SECONDS", help="of one dry run")
     given = options.parse_args()
-    changed = {key: yaml.safe_load(value) for key, _, value in (one.partition("=") for one in given.set)}
+    changed = {key: parse_value(value) for key, _, value in (one.partition("=") for one in given.set)}
+    if given.jit_level:
+        changed["context.jit_config.jit_level"] = given.jit_level
     folder = (given.again or given.folder or Path("output/agreement")).resolve()
     if given.case:
         seed, _, number = given.case.partition(":")
-        asked: Iterable[Case] = [case(int(seed), int(number), given.jit_level, given.tokens, changed)]
+        asked: Iterable[Case] = [case(int(seed), int(number), given.tokens, changed)]
     else:
-        asked = cases(given.seed, given.cases, given.jit_level, given.tokens, changed)
+        asked = cases(given.seed, given.cases, given.tokens, changed)
     if given.run_only:
         for one in asked:
             run(one, folder, given.timeout)

@@ -83,21 +83,15 @@ def study(asked: Document) -> Study:
     return study_document(asked, Versions.in_use(), os.environ, AS_WRITTEN)
 
 
-def cases(
-    seed: int, count: int, jit_level: str = "", tokens: int = 0, given: Mapping[str, Any] = MappingProxyType({})
-) -> Iterator[Case]:
-    yield from (case(seed, number, jit_level, tokens, given) for number in range(count))
+def cases(seed: int, count: int, tokens: int = 0, given: Mapping[str, Any] = MappingProxyType({})) -> Iterator[Case]:
+    yield from (case(seed, number, tokens, given) for number in range(count))
 
 
-def case(
-    seed: int, number: int, jit_level: str = "", tokens: int = 0, given: Mapping[str, Any] = MappingProxyType({})
-) -> Case:
-    """``jit_level``: other than that of the example that the shape is made of; ``tokens``: of a sequence, other than
-    those that are drawn; ``given``: what else of the shape, by key."""
+def case(seed: int, number: int, tokens: int = 0, given: Mapping[str, Any] = MappingProxyType({})) -> Case:
+    """``tokens``: of a sequence, other than those that are drawn; ``given``: what else of the shape, by key, as its
+    ``jit_level``."""
     drawn = _shape(seed, number // PER_SHAPE)
     drawn = replace(drawn, settings={**drawn.settings, **given})
-    if jit_level:
-        drawn = replace(drawn, settings={**drawn.settings, "context.jit_config.jit_level": jit_level})
     if tokens:
         lengths = {key: tokens for key in drawn.settings if key.rpartition(".")[2] in _LENGTHS}
         drawn = replace(drawn, settings={**drawn.settings, **lengths})

@@ -124,6 +124,7 @@ def laid_out(
     trainable = [layout for layout in found if layout in world.candidates]
     if not trainable:
         raise ValueError(_none(world, own, wanted.cards, wish, refused))
+    instead = None if here in world.candidates else nearest(own, trainable)
     every = list(world.candidates)
     needed = world.ranks(every)
     told.left = min(wanted.most_runs, needed)
@@ -131,16 +132,15 @@ def laid_out(
     if wanted.stages:
         say(shifting(wanted.most_runs), err=True)
     else:
-        instead = None if here in world.candidates else nearest(own, trainable)
-        orders = world.orders(own if instead is None else instead)
+        orders = world.orders(instead or own)
         least, most = (sum(each) / len(orders) for each in zip(*map(expected_seconds, orders), strict=True))
         children = capacity.jobs_at_once(orders, runs.jobs)
         say(beforehand(len(every), needed, composed, wanted.most_runs, (least, most), children, instead), err=True)
     search = Search(
         world=world,
         layouts=trainable,
-        own=here if here in world.candidates else None,
-        nearest=nearest(own, trainable),
+        own=None if instead is not None else own,
+        nearest=instead,
         limit=Limit(usable_bytes=budget.card_bytes, hardware=on.hardware, runs=wanted.most_runs),
         refused=refused,
         told=lambda found: say(so_far(found), err=True),

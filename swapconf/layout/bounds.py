@@ -74,8 +74,9 @@ def least_us(layout: Layout, known: Iterable[Facts], hardware: Hardware) -> floa
     that the parallel optimizer gathers, a stage may wait for while those before it work."""
     facts = list(known)
     same = [item for item in facts if _steps_alike(item.layout, layout)]
-    layer_us = _layer_us(layout, facts, hardware)
-    every_us = _layer_us(layout, [item for item in facts if not item.unlike], hardware)
+    each_us = [(_layer_us(layout, item, hardware), item.unlike) for item in facts]
+    layer_us = max((us for us, _ in each_us), default=0.0)
+    every_us = max((us for us, unlike in each_us if not unlike), default=0.0)
     alike = layout.layers_behind(max((item.unlike for item in facts), default=0))
     ends = (_part_us(layout, item.layout, item.outside, hardware) for item in facts if _ends_alike(item.layout, layout))
     micro_us = [
@@ -99,11 +100,10 @@ def _behind_us(facts: Facts) -> float:
     return max(0.0, min(whole.behind_us, whole.micro_us + whole.behind_us - micro_us))
 
 
-def _layer_us(layout: Layout, known: Sequence[Facts], hardware: Hardware) -> float:
-    """What a layer takes at the least, of a micro-batch, by facts that hold for it."""
-    parts = [_part_us(layout, item.layout, item.layer, hardware) for item in known]
-    rounds = [item.whole.round_us for item in known if _steps_alike(item.layout, layout)]
-    return max([*parts, *rounds], default=0.0)
+def _layer_us(layout: Layout, facts: Facts, hardware: Hardware) -> float:
+    """What a layer takes at the least, of a micro-batch."""
+    round_us = facts.whole.round_us if _steps_alike(facts.layout, layout) else 0.0
+    return max(_part_us(layout, facts.layout, facts.layer, hardware), round_us)
 
 
 def _steps_alike(before: Layout, after: Layout) -> bool:

@@ -18,15 +18,16 @@ from swapconf.trace.launch_graph import ITEM, NO_NODE, LaunchGraph
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Contracted:
     """``operators``: by node of ``graph`` those of the other graph that it launches, each behind those that it reads.
-    ``node_of``: by operator the node that launches it."""
+    ``node_of``: by operator the node that launches it. ``behind``: of the other graph, see `LaunchGraph`."""
 
     graph: LaunchGraph
     operators: Sequence[tuple[int, ...]]
     node_of: Sequence[int]
+    behind: Sequence[int]
 
     def opened(self, launched: Iterable[int]) -> list[int]:
-        """The operators of launches."""
-        return [operator for node in launched for operator in self.operators[node]]
+        """The operators of launches, and what is launched behind them."""
+        return [*(operator for node in launched for operator in self.operators[node]), *self.behind]
 
 
 def contracted(graph: LaunchGraph) -> Contracted:
@@ -134,4 +135,4 @@ class _Contracting:
             given=(),
             behind=(),
         )
-        return Contracted(graph=graph, operators=self._operators, node_of=self._node_of)
+        return Contracted(graph=graph, operators=self._operators, node_of=self._node_of, behind=old.behind)

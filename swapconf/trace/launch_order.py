@@ -42,7 +42,7 @@ def launched(graph: LaunchGraph) -> list[int]:
     other in a circle."""
     if any(cluster != NO_NODE for cluster in graph.cluster):
         found = contracted(graph)
-        return [*found.opened(launched(found.graph)), *graph.behind]
+        return found.opened(launched(found.graph))
     upwards = inputs_first(graph.inputs)
     return [*_late_casts(graph, _turns(graph, upwards), upwards), *graph.behind]
 

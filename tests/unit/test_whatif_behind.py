@@ -86,5 +86,5 @@ def test_what_is_launched_behind_the_graph_does_not_change_what_is_predicted(fol
 
 def test_a_graph_of_other_kernels_is_left_as_it_is() -> None:
     prepared, graph = baseline(FOLDERS[0]).baseline, graph_of(FOLDERS[1])
-    assert with_behind(graph, prepared) is graph
+    assert with_behind(graph, prepared, launched(graph)) is graph
     assert RunGraph.of(prepared, graph) is None

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from swapconf.config.cluster import Cluster
 from swapconf.decide.layout import layout_of
 from swapconf.decide.rules.case import Case, finding
 from swapconf.upstream.conditional import OPTIMIZER_SHARDS, SHARDS_OPTIMIZER
@@ -25,7 +26,12 @@ def check(case: Case) -> Iterator[Finding]:
     size = given.get(OPTIMIZER_SHARDS)
     if layout is None or layout.data is None or given.get(SHARDS_OPTIMIZER) is not True or type(size) is not int:
         return
-    cards = layout.data * layout.tensors * layout.contexts * case.config.pipeline.num_stages
+    cards = Cluster(
+        data_parallel=layout.data,
+        model_parallel=layout.tensors,
+        context_parallel=layout.contexts,
+        num_stages=case.config.pipeline.num_stages,
+    ).num_devices
     if size > cards:
         yield finding(
             RULE,

@@ -16,18 +16,14 @@ from dataclasses import replace
 import numpy as np
 
 from swapconf.trace.launch_graph import ITEM, NO_NODE, LaunchGraph
-from swapconf.trace.launch_order import launched
 from swapconf.whatif.baseline import Baseline
 
 
-def with_behind(graph: LaunchGraph, baseline: Baseline) -> LaunchGraph:
-    """The graph itself where its kernels are not the first ones of a step, or where they are all. Raises
-    ValueError where nodes read from each other in a circle."""
+def with_behind(graph: LaunchGraph, baseline: Baseline, first: Sequence[int]) -> LaunchGraph:
+    """``first``: its kernels in the order of their launches. The graph itself where these are not the first ones of a
+    step, or where they are all."""
     step = baseline.kernels.name[: int(baseline.step_starts[1])]
-    names = frozenset(step)
-    first = [node for node in launched(graph) if graph.name[node] in names]
-    rest = step[len(first) :]
-    if not rest or [graph.name[node] for node in first] != [*step[: len(first)]]:
+    if len(first) >= len(step) or [graph.name[node] for node in first] != [*step[: len(first)]]:
         return graph
     return _Behind(graph, baseline, first).graph()
 

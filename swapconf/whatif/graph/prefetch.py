@@ -62,7 +62,7 @@ def launched_with_copies(nodes: Nodes, prefetch: Ints, back: Mapping[int, int]) 
     launches = Nodes(contraction.graph)
     copies = {contraction.node_of[node]: window for node, window in back.items()}
     stops = prefetched(launches, prefetch, copies)
-    return Launches(order=[*contraction.opened(_launched(launches, copies)), *nodes.behind], stops=stops)
+    return Launches(order=contraction.opened(_launched(launches, copies)), stops=stops)
 
 
 def _launched(tied: Nodes, back: Mapping[int, int]) -> list[int]:

@@ -10,7 +10,7 @@ tuples: gradients read the forward pass itself.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -30,10 +30,12 @@ _NORM_GRAD = "RmsNormGrad"
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RunGraph:
-    """``graph``: of one step of the baseline; the kernels of the first step stand for those of all."""
+    """``graph``: of one step of the baseline; the kernels of the first step stand for those of all. ``node_of``:
+    [kernels of a step]."""
 
     baseline: Baseline
     graph: LaunchGraph
+    node_of: Sequence[int] = ()
 
     @classmethod
     def of(cls, baseline: Baseline, graph: LaunchGraph | None) -> RunGraph | None:
@@ -41,10 +43,14 @@ class RunGraph:
         if graph is None:
             return None
         try:
-            run = cls(baseline=baseline, graph=with_behind(graph, baseline))
-            return run if run._is_usable() else None
+            order = launched(graph)
         except ValueError:  # a circle
             return None
+        names = frozenset(baseline.kernels.name)
+        first = [node for node in order if graph.name[node] in names]
+        whole = with_behind(graph, baseline, first)
+        run = cls(baseline=baseline, graph=whole, node_of=[*first, *whole.behind])
+        return run if run._is_usable() else None
 
     def _is_usable(self) -> bool:
         starts, names = self.baseline.step_starts.tolist(), self.baseline.kernels.name
@@ -60,12 +66,6 @@ class RunGraph:
     def count(self) -> int:
         """Kernels of a step."""
         return int(self.baseline.step_starts[1])
-
-    @cached_property
-    def node_of(self) -> list[int]:
-        """[kernels of a step] Raises ValueError where nodes read from each other in a circle."""
-        names = frozenset(self.baseline.kernels.name[: self.count])
-        return [node for node in launched(self.graph) if self.graph.name[node] in names]
 
     @cached_property
     def kernel_of(self) -> dict[int, int]:
