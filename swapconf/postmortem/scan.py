@@ -25,6 +25,7 @@ _TAIL_BYTES = 16  # of a text around its anchor, which tell it from most others
 _KEY_BYTES = 4  # of a text behind its anchor, by which messages are looked up
 _AROUND_BYTES = 512
 _BACK_BYTES = 256  # from the beginning of a message to the text with its anchor
+_LINES = 2 + max(message.form.count("\n") for message in (*MESSAGES, *ENDINGS))  # of a message, and the one below it
 BEFORE_BYTES = 2**15  # of what was printed before a message: the frames of Python, the last time of day
 
 
@@ -100,13 +101,22 @@ class Scan:
                 lines.passed, offset = lines.passed + block.count(b"\n"), offset + len(block)
                 continue
             buffer += block
-            begin = max(start, len(buffer) - WINDOW_BYTES)
-            stop = buffer.rfind(b"\n", begin) + 1 or begin
+            stop = _told_whole(buffer, max(start, len(buffer) - WINDOW_BYTES))
             yield from _hits(buffer, start, stop, offset, lines, signs)
             keep = max(0, stop - BEFORE_BYTES)
             buffer, start, offset = buffer[keep:], stop - keep, offset + keep
         yield from _hits(buffer, start, len(buffer), offset, lines, _ALL_SIGNS)
         self.trouble, self.size_bytes = blocks.trouble, blocks.size_bytes
+
+
+def _told_whole(buffer: bytes, begin: int) -> int:
+    """Up to where messages end in what was read so far, with the line below them; in long lines from ``begin`` on."""
+    stop = len(buffer)
+    for _ in range(_LINES):
+        stop = buffer.rfind(b"\n", begin, stop)
+        if stop < 0:
+            return begin
+    return stop + 1
 
 
 class _Lines:

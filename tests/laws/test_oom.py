@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from swapconf.postmortem import run_log, scan
@@ -29,6 +29,7 @@ from tests.helpers import ROOT
 
 T = TypeVar("T", Failure, Ending)
 REAL = [path.read_bytes() for path in sorted((ROOT / "tests/oom").rglob("*.log"))]
+LAUNCHER = next(log for log in REAL if b"first observed failure" in log and b"SIGKILL" in log)
 PIECES = [*ANCHORS, *END_ANCHORS, *(text for message in (*MESSAGES, *ENDINGS) for text in message.always)]
 BYTES = st.lists(
     st.sampled_from(PIECES)
@@ -147,6 +148,7 @@ def test_a_failure_is_the_same_wherever_blocks_end(asked: int, used: int, limit:
 
 @settings(max_examples=100)
 @given(real=st.sampled_from(REAL), before=st.integers(0, 400), noise=st.sampled_from([b"step", b"x" * 400, b"memory"]))
+@example(real=LAUNCHER, before=171, noise=b"x" * 400)  # its report of seven lines goes on in the next block
 def test_what_stands_before_a_failure_only_moves_it(real: bytes, before: int, noise: bytes) -> None:
     log, alone = read((noise + b"\n") * before + real, 4096), read(real)
     moved = before * (len(noise) + 1)
