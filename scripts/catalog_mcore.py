@@ -95,10 +95,15 @@ _LATENT = {
     "multi_latent_attention": ("flag",),
     "experimental_attention_variant": ("given",),
 }
-_ALL_DENSE = {"templates": ["dense"], "num_layers": ["num_hidden_layers", "num_layers"]}
+_SIZES = {
+    "num_layers": ["num_hidden_layers", "num_layers"],
+    "heads": ["num_attention_heads", "num_heads", "n_head"],
+    "kv_heads": ["num_key_value_heads", "n_kv_heads", "num_query_groups"],
+}
+_ALL_DENSE = {"templates": ["dense"], **_SIZES}
 _DENSE_THEN_MOE = {
     "templates": ["dense", "moe"],
-    "num_layers": ["num_hidden_layers", "num_layers"],
+    **_SIZES,
     "first_dense": ["first_k_dense_replace"],
     "moe_frequency": ["moe_layer_freq"],
     "experts": ["n_routed_experts", "num_moe_experts"],
@@ -154,7 +159,7 @@ QWEN3_MOE = FamilyCase(
         "moe_router_force_expert_balance": ("flag",),
         "apply_rope_fusion": ("flag",),
     },
-    layout={"templates": ["moe"], "num_layers": ["num_hidden_layers", "num_layers"]},
+    layout={"templates": ["moe"], **_SIZES, "experts": ["num_experts", "n_routed_experts", "num_moe_experts"]},
     variants=(VariantCase(build={}), VariantCase(build=_CONTIGUOUS), VariantCase(build=_FP32_RESIDUAL)),
 )
 

@@ -13,10 +13,12 @@ from typing import NamedTuple
 
 from swapconf.config.config import Config
 from swapconf.decide.rules.case import Case
+from swapconf.models import catalog
 from swapconf.models.network import Network
 from swapconf.upstream.conditional import DATA, EXPERTS, SEQUENCE_PARTS
 from swapconf.upstream.versions import reached
 from swapconf.words.findings import Origin
+from swapconf.words.phrases import phrase
 
 READ_SINCE = "1.7.0"  # the first mindformers whose checks of mcore models and of the batch were read
 MICRO_BATCHES = "parallel_config.micro_batch_num"
@@ -45,11 +47,17 @@ class Layout:
 
 
 class Sized(NamedTuple):
-    """A size of the model, the key that tells it and where it stands."""
+    """A size of the model, the key that tells it and where it stands. ``is_default``: the key is not given."""
 
     value: int
     key: str
     origin: Origin
+    is_default: bool = False
+
+    @property
+    def told(self) -> str:
+        told = f"`{self.key}: {self.value}`"
+        return phrase("{told} (by default)", told=told) if self.is_default else told
 
 
 def layout_of(config: Config) -> Layout | None:
@@ -88,9 +96,9 @@ def sequence_parts(config: Config, network: Network | None) -> int:
     return max(parts, 1)
 
 
-def heads_fit(config: Config, layout: Layout) -> bool:
+def heads_fit(case: Case, layout: Layout) -> bool:
     """Whether the ranks of tensors can share out the heads; else their number is wrong, whatever follows from it."""
-    heads = (size(config, *names) for names in (HEADS, KV_HEADS))
+    heads = (size_of_model(case, *names) for names in (("heads", *HEADS), ("kv_heads", *KV_HEADS)))
     return all(one is None or one.value % layout.tensors == 0 for one in heads)
 
 
@@ -111,6 +119,19 @@ def size(config: Config, *names: str) -> Sized | None:
     if name is None or not isinstance(value, int) or isinstance(value, bool) or value < 1:
         return None
     return Sized(value, name, config.origin(f"model.model_config.{name}"))
+
+
+def size_of_model(case: Case, setting: str, *names: str) -> Sized | None:
+    """`size`, or what mindformers takes where none of the keys is given, at the ``model_config``. ``setting``: of
+    `models.family.Layout`."""
+    model, network = case.config.model, case.network
+    given = size(case.config, *names)
+    if given is not None or network is None or network.family is None or model.has_unread_folder:
+        return given
+    told = getattr(catalog.load(network.family, case.versions.mindformers).layout, setting)
+    if told is None or not isinstance(told.default, int) or not model.settings.keys().isdisjoint((*names, *told.keys)):
+        return None
+    return Sized(told.default, told.keys[0], case.config.origin("model.model_config"), is_default=True)
 
 
 def _ulysses(config: Config) -> int | None:

@@ -57,7 +57,7 @@ class Switch(Setting):
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """How many layers a model has and which template each follows.
+    """How many layers a model has, which template each follows, and how many heads their attention has.
 
     The templates are ``dense``, ``moe`` or both. With both, ``first_dense`` layers come before the experts, or
     ``moe_frequency`` says which layers have experts. ``mtp``: number of multi-token prediction layers.
@@ -69,6 +69,8 @@ class Layout:
     moe_frequency: Setting | None = None
     experts: Setting | None = None
     mtp: Setting | None = None
+    heads: Setting | None = None
+    kv_heads: Setting | None = None
 
     def names(self, model_config: Mapping[str, object], num_layers: int) -> tuple[str, ...]:
         """The template name of every decoder layer."""

@@ -61,6 +61,9 @@ WRONG = [
         RANKS + "model_parallel",
     ),
     (tensors(3), {**LATENT, "num_attention_heads": 128}, {}, "tensor-parallel", "error", RANKS + "model_parallel"),
+    (tensors(256), LATENT, {}, "tensor-parallel", "error", RANKS + "model_parallel"),
+    (tensors(8), EXPERTS, {}, "tensor-parallel", "error", RANKS + "model_parallel"),
+    ({"expert_parallel": 3}, EXPERTS, {}, "expert-parallel", "error", RANKS + "expert_parallel"),
     (tensors(3), {**LLAMA, "vocab_size": 32000}, {}, "tensor-parallel", "error", RANKS + "model_parallel"),
     (tensors(8), {**LLAMA, "n_kv_heads": 4}, {}, "tensor-parallel", "error", RANKS + "model_parallel"),
     (tensors(2), {**LLAMA, "intermediate_size": 11009}, {}, "tensor-parallel", "error", RANKS + "model_parallel"),
@@ -335,3 +338,13 @@ def test_the_words_of_mindformers_and_mindspore_lead_to_the_finding(found: tuple
     """As 1.9.0 and 2.9.0 say them: a dry run that stops with them points at the key and gives the remedy."""
     (one,) = found
     assert re.search(one.stops_with, words)
+
+
+def test_a_size_that_nothing_gives_is_told_as_the_default() -> None:
+    [found] = told(tensors(256), LATENT)
+    assert "`num_attention_heads: 128` (by default)" in found.message
+
+
+def test_what_a_folder_gives_is_not_taken_by_default() -> None:
+    with_folder = told(tensors(256), LATENT, pretrained_model_dir="elsewhere")
+    assert "tensor-parallel" not in {finding.rule for finding in with_folder}

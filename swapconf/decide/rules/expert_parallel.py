@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from swapconf.decide.layout import EXPERT_LAYER, layout_of_mcore, size
+from swapconf.decide.layout import EXPERT_LAYER, layout_of_mcore, size_of_model
 from swapconf.decide.rules.case import Case, finding
 from swapconf.models import catalog
 from swapconf.upstream.conditional import EXPERTS
@@ -28,7 +28,7 @@ def check(case: Case) -> Iterator[Finding]:
         return
     assert network is not None
     assert network.family is not None
-    parts, experts = layout.experts, size(case.config, *_COUNT)
+    parts, experts = layout.experts, size_of_model(case, "experts", *_COUNT)
     origin = case.config.origin(*EXPERTS)
     family = catalog.load(network.family, case.versions.mindformers)
     if experts is None and family.layout.templates == ("dense",):
@@ -48,9 +48,8 @@ def check(case: Case) -> Iterator[Finding]:
             Severity.ERROR,
             origin,
             phrase(
-                "`{key}: {experts}`: no multiple of `expert_parallel: {parts}`, and mindformers stops",
-                key=experts.key,
-                experts=experts.value,
+                "{experts}: no multiple of `expert_parallel: {parts}`, and mindformers stops",
+                experts=experts.told,
                 parts=parts,
             ),
             phrase("give `expert_parallel` a number that divides {experts}", experts=experts.value),

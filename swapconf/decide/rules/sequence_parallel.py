@@ -40,7 +40,7 @@ def check(case: Case) -> Iterator[Finding]:
             phrase("write `use_seq_parallel: False`, or `model_parallel: 2` or more"),
             stops_with="Can not use sequence parallelism without tensor parallelism",
         )
-    elif length is not None and length.value % layout.tensors and layout.by_hand and heads_fit(config, layout):
+    elif length is not None and length.value % layout.tensors and layout.by_hand and heads_fit(case, layout):
         fitting = length.value // layout.tensors * layout.tensors
         yield finding(
             RULE,
@@ -64,7 +64,7 @@ def check(case: Case) -> Iterator[Finding]:
 def _of_experts(case: Case, layout: Layout) -> Iterator[Finding]:
     layers = case.network.layers if case.network is not None else ()
     has_experts = any(layer.template.name == EXPERT_LAYER for layer in layers)
-    if layout.tensors > 1 and has_experts and heads_fit(case.config, layout):
+    if layout.tensors > 1 and has_experts and heads_fit(case, layout):
         yield finding(
             RULE,
             Severity.ERROR,

@@ -6,6 +6,8 @@ heads have to be a multiple of it times the degree of Ulysses, too. Source: mind
 parallel_core/transformer_config.py:2035, parallel_core/training_graph/transformer/attention.py:177,
 models/llama/llama_transformer.py:180 and llama_layer.py:438.
 
+Sizes that nothing gives are those of the family.
+
 Fails: ``num_heads: 8`` with ``model_parallel: 3``. Passes: ``num_heads: 8`` with ``model_parallel: 4``.
 """
 
@@ -14,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import gcd
 
-from swapconf.decide.layout import HEADS, KV_HEADS, READ_SINCE, Layout, Sized, layout_of, size
+from swapconf.decide.layout import HEADS, KV_HEADS, READ_SINCE, Layout, Sized, layout_of, size, size_of_model
 from swapconf.decide.rules.case import Case, finding
 from swapconf.models.cells import LATENT_ATTENTION
 from swapconf.upstream.conditional import CONTEXTS, TENSORS
@@ -53,7 +55,8 @@ def _of_llama(case: Case) -> list[Sized]:
 
 
 def _of_mcore(case: Case) -> list[Sized]:
-    heads, grouped = size(case.config, *HEADS), size(case.config, *KV_HEADS, "num_query_groups")
+    heads = size_of_model(case, "heads", *HEADS)
+    grouped = size_of_model(case, "kv_heads", *KV_HEADS, "num_query_groups")
     operators = (operator for template in case.templates for operator in template.operators)
     latent = any(operator.type.startswith(LATENT_ATTENTION) for operator in operators)
     counts = heads is not None and grouped is not None and grouped.value < heads.value and not latent
@@ -64,7 +67,7 @@ def _finding(case: Case, layout: Layout, parts: int, sizes: list[Sized], wrong: 
     by_ulysses = all(one.value % layout.tensors == 0 for one in wrong)
     common = gcd(*(one.value for one in sizes))
     fitting = [str(number) for number in range(1, min(common, 64) + 1) if common % number == 0]
-    named = joined(", ", [f"`{one.key}: {one.value}`" for one in wrong])
+    named = joined(", ", [one.told for one in wrong])
     if by_ulysses:
         return finding(
             RULE,

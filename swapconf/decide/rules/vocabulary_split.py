@@ -26,7 +26,7 @@ def check(case: Case) -> Iterator[Finding]:
     layout, words = layout_of(case.config), size(case.config, "vocab_size")
     if layout is None or words is None or case.network is None or words.value % layout.tensors == 0:
         return
-    if not heads_fit(case.config, layout):
+    if not heads_fit(case, layout):
         return  # model_parallel is wrong, and another rule says so
     padded = -(-words.value // layout.tensors) * layout.tensors
     if case.config.model.legacy:
