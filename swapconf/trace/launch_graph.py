@@ -72,6 +72,8 @@ class LaunchGraph:
             inputs the number of the kernel's input that it is, -1 for none.
         behind: Kernels that are launched behind all others, in this order, as those of another graph. These three are
             not kept in files.
+        of_function: Kernels that a function of MindSpore calls, as the Cast of ``x.astype``: their primitive is no
+            attribute of a cell. None of them in older files.
     """
 
     name: tuple[str, ...]
@@ -85,6 +87,7 @@ class LaunchGraph:
     cluster: tuple[int, ...] = ()
     given: tuple[tuple[int, ...], ...] = ()
     behind: tuple[int, ...] = ()
+    of_function: frozenset[int] = frozenset()
 
     def __len__(self) -> int:
         return len(self.name)
@@ -118,6 +121,7 @@ def write(graph: LaunchGraph, path: Path) -> None:
         "forward_unique": codes(graph.forward_unique),
         "fused": [None if group is None else texts.setdefault(group, len(texts)) for group in graph.fused],
         "end": graph.end,
+        "of_function": sorted(graph.of_function),
         "texts": list(texts),
     }
     document = json.dumps(columns, separators=(",", ":")).encode()
@@ -177,6 +181,7 @@ def _of_columns(columns: Mapping[str, Any]) -> LaunchGraph:
         forward_unique=decoded("forward_unique"),
         fused=tuple(None if code is None else texts[next(groups)] for code in fused),
         end=_numbers([columns["end"]], 1, 0, count)[0],
+        of_function=frozenset(_numbers(columns.get("of_function", []), None, 0, count)),
     )
     if len(graph.inputs) != count or len(graph.fused) != count or graph.primitive[graph.end] != RETURN:
         raise ValueError

@@ -6,9 +6,12 @@ node is one line, which a constant may break, and lines below it that tell more:
     %7(CNode_330) = PrimFunc_Embedding(%6, %para30_weight, None, F32(2)) primitive_attrs: {stream_id: U32(0)} ...
         : (<Tensor[Int32], (2048)>, ...) -> (<Tensor[Float32], (2048, 256)>)
         # Fullname with scope: (Default/Embedding-op0)
+        # In file .../gpt_model.py:433~527, 4~57/    def construct(/
+        # In file .../mindspore/ops/auto_generate/gen_ops_def.py:8832, 11~32/    return cast_op(input, dtype)/
 
-An input such as ``%6`` is a node; parameters and constants are none. A file with several graphs is refused, as what
-runs between them is in none of them. (MindSpore 2.7.2 to 2.10.0)
+The last of these lines is the call that the node is, here one in a function of MindSpore. An input such as ``%6`` is a
+node; parameters and constants are none. A file with several graphs is refused, as what runs between them is in none of
+them. (MindSpore 2.7.2 to 2.10.0)
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from sys import intern
 import numpy as np
 
 from swapconf.files.table_lines import GARBLED, HEADER, TRUNCATED, Damage, lines, shown
-from swapconf.trace.launch_graph import COMMUNICATION, ITEM, MAX_NODES, NO_NODE, RETURN, LaunchGraph
+from swapconf.trace.launch_graph import COMMUNICATION, ITEM, MAX_NODES, NO_NODE, RETURN, UNLAUNCHED, LaunchGraph
 from swapconf.words.phrases import phrase
 
 MAX_TEXT_BYTES = 2**30
@@ -32,6 +35,7 @@ _COUNT = re.compile(r"Total number of cnodes: (\d{1,9})")
 _START = re.compile(r" *(?:%\d+\(|Return\()")
 _TOLD = re.compile(r" +[:#] ")
 _NAME = re.compile(r" +# Fullname with scope: \((.*)\)")
+_SOURCE, _OF_MINDSPORE = " # In file ", "/mindspore/ops/"
 _NODE = re.compile(r" *%(?P<own>\d{1,9})\(.*?\) = (?:PrimFunc_)?(?P<primitive>[\w.:]+)\(")
 _RETURN = re.compile(r" *(?P<own>)(?P<primitive>Return)\(")
 _MARK = re.compile(r'"[^"]*"|[()\[\]{}<>,]')
@@ -58,17 +62,19 @@ def read_ir(path: str | Path) -> LaunchGraph:
 
 @dataclass(frozen=True, slots=True)
 class _Printed:
-    """One node, not yet understood. ``text``: without what the lines below it tell, of which ``name`` is known."""
+    """One node, not yet understood. ``text``: without what the lines below it tell, of which ``name`` is known, and
+    whether the call stands in a function of MindSpore."""
 
     line: int
     text: str
     name: str
+    is_of_function: bool
 
 
 def _printed(path: str | Path, damage: Damage) -> Iterator[_Printed]:
     """The nodes of a file; what is wrong with the file as a whole becomes damage."""
     graphs = found = line = first = 0
-    is_inside = is_told = False
+    is_inside = is_told = is_of_function = False
     count: int | None = None
     head: list[str] = []
     name = ""
@@ -83,13 +89,15 @@ def _printed(path: str | Path, damage: Damage) -> Iterator[_Printed]:
         elif text == "}" or _START.match(text):
             if head:
                 found += 1
-                yield _Printed(first, " ".join(head), name)
+                yield _Printed(first, " ".join(head), name, is_of_function)
             is_inside = text != "}"
-            head, first, name, is_told = [text] if is_inside else [], line, "", False
+            head, first, name, is_told, is_of_function = [text] if is_inside else [], line, "", False, False
         elif _TOLD.match(text):
             is_told = True
             if match := _NAME.fullmatch(text):
                 name = match[1]
+            elif _SOURCE in text:
+                is_of_function = _OF_MINDSPORE in text
         elif not is_told:
             head.append(text)
     if graphs != 1:
@@ -120,6 +128,7 @@ class _Nodes:
         self._unique: list[str] = []
         self._forward_unique: list[str] = []
         self._fused: list[str | None] = []
+        self._of_function: list[int] = []
 
     @property
     def is_ended(self) -> bool:
@@ -143,6 +152,8 @@ class _Nodes:
         self._forward_unique.append(_attribute(_FORWARD_UNIQUE, told))
         is_fused = primitive in COMMUNICATION and _attribute(_FUSION, told) not in ("", "0")
         self._fused.append(_attribute(_GROUP, told) if is_fused else None)
+        if printed.is_of_function and primitive not in UNLAUNCHED:
+            self._of_function.append(count)
 
     def _node(self, argument: str) -> int:
         if not (match := _INPUT.fullmatch(argument)):
@@ -161,6 +172,7 @@ class _Nodes:
             forward_unique=tuple(self._forward_unique),
             fused=tuple(self._fused),
             end=len(self._name) - 1,
+            of_function=frozenset(self._of_function),
         )
 
 

@@ -90,6 +90,7 @@ class _Opening:
             end=self._value[old.end],
             cluster=tuple(row.cluster for row in rows),
             given=tuple(row.given for row in rows),
+            of_function=frozenset(self._value[node] for node in old.of_function - self._kernels.keys()),
         )
 
     def _reads_whole(self, node: int) -> bool:

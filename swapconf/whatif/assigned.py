@@ -116,7 +116,8 @@ class _Assigned:
                 path_of[node], below[node] = path, path.rpartition(".")[0]
         self.of_node[of_strangers(baseline, is_known) | like_misnamed(baseline, self._readers)] = -1
         self.of_node[self._dispatching() | casts_behind_sums(self._baseline)] = -1
-        self.of_moved = self.of_node.copy()
+        # a cell sets what moves on primitives that are its attributes
+        self.of_moved = np.where(baseline.is_of_function, -1, self.of_node)
 
     def _called(self, node: int, layer: CellPrimitives) -> str | None:
         """The primitive that the source of a node names, as far as the graph of its run tells that, or what stands

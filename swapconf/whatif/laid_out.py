@@ -39,7 +39,8 @@ class LaidOut:
     ``weights``: kernels that read one weight and nothing else, with the row of its block. ``states``: kernels that read
     what the optimizer keeps of a weight, with the number of that weight in the optimizer's order. ``turned``: views
     that show dimensions in another order, as a Transpose of one sample or one head is launched. ``in_state``: kernels
-    whose output MindSpore's graph hands on in a state of the parameters; None where the trace has no graph."""
+    whose output MindSpore's graph hands on in a state of the parameters; None where the trace has no graph.
+    ``of_function``: kernels of `LaunchGraph.of_function`."""
 
     blocks: Lifetimes
     maker: Ints
@@ -53,6 +54,7 @@ class LaidOut:
     states: Mapping[int, int] = field(default_factory=dict[int, int])
     turned: frozenset[int] = frozenset()
     in_state: frozenset[int] | None = None
+    of_function: frozenset[int] = frozenset()
 
     @cached_property
     def step_starts(self) -> Ints:

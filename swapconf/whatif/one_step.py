@@ -229,6 +229,7 @@ def _first(prepared: PlacedBaseline, count: int) -> PlacedBaseline:
         states={kernel: row for kernel, row in baseline.states.items() if kernel < count},
         turned=_below(baseline.turned, count),
         in_state=None if baseline.in_state is None else _below(baseline.in_state, count),
+        of_function=_below(baseline.of_function, count),
         awaits_send=_below(baseline.awaits_send, count),
         joined=_below(baseline.joined, count),
         adds_up_experts=baseline.adds_up_experts,

@@ -73,6 +73,7 @@ def prepare(trace: Trace, recomputes: bool = False) -> Baseline:
         states=states_read(tasks, blocks),
         turned=frozenset(index for index, task in enumerate(tasks) if _is_turned(task)),
         in_state=_in_state(trace.launch_graph, kernels),
+        of_function=_of_function(trace.launch_graph, kernels),
         awaits_send=frozenset(_await_sends(trace.kernels)),
         joined=_joined(kernels),
         adds_up_experts=_adds_up_experts(blocks, tasks, stream),
@@ -140,6 +141,12 @@ def _in_state(graph: LaunchGraph | None, kernels: Sequence[Kernel]) -> frozenset
             value, awaited = graph.inputs[node][:2]
             if value != NO_NODE and awaited != NO_NODE and graph.primitive[awaited] == STATE:
                 names.add(graph.name[value])
+    return frozenset(index for index, kernel in enumerate(kernels) if kernel.name in names)
+
+
+def _of_function(graph: LaunchGraph | None, kernels: Sequence[Kernel]) -> frozenset[int]:
+    """Kernels of `LaunchGraph.of_function`."""
+    names = {graph.name[node] for node in graph.of_function} if graph is not None else set()
     return frozenset(index for index, kernel in enumerate(kernels) if kernel.name in names)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 HEAD = """\
 # IR entry: @kernel_graph0
 # Total subgraphs: 1
@@ -50,10 +52,30 @@ LINES = (
 TAIL = "# Order:\n#   1: @kernel_graph0:CNode_1747{[0]: ValueNode<Primitive> Return, [1]: CNode_1746}\n\n\n"
 
 
-def printed(nodes: tuple[tuple[str, str], ...] = NODES, *, count: int | None = None, graphs: int = 1) -> str:
-    """The whole text. ``count``: of nodes, as the text tells it."""
+SOURCE = (
+    "      # In file site-packages/mindformers/parallel_core/router.py:427~437, 4~58/    def construct(self, inputs):/",
+    "      # In file lib/mindspore/ops/auto_generate/gen_ops_def.py:8832, 11~32/    return cast_op(input, dtype)/",
+)
+
+
+def printed(
+    nodes: tuple[tuple[str, str], ...] = NODES,
+    *,
+    count: int | None = None,
+    graphs: int = 1,
+    sources: Mapping[int, tuple[str, ...]] | None = None,
+) -> str:
+    """The whole text. ``count``: of nodes, as the text tells it. ``sources``: by node, of `SOURCE`."""
     told = (
-        "\n".join((line, *LINES, *([f"      # Fullname with scope: ({name})"] if name else []))) for line, name in nodes
+        "\n".join(
+            (
+                line,
+                *LINES,
+                *([f"      # Fullname with scope: ({name})"] if name else []),
+                *(sources or {}).get(number, ()),
+            )
+        )
+        for number, (line, name) in enumerate(nodes)
     )
     graph = "\n".join(("subgraph @kernel_graph0() {", *told, "}\n"))
     return HEAD.format(count=len(nodes) if count is None else count) + "\n" + graph * graphs + TAIL

@@ -17,7 +17,7 @@ from swapconf.trace import launch_graph, launch_graph_text, trace_folder
 from swapconf.trace.launch_graph import LaunchGraph
 from swapconf.words.findings import Finding, SwapconfError
 from tests.helpers import TRACES
-from tests.unit.graph_texts import NODES, printed
+from tests.unit.graph_texts import NODES, SOURCE, printed
 
 KEPT = TRACES / "launch_order/llama_parallel_optimizer" / launch_graph.FILE
 
@@ -102,6 +102,18 @@ def test_as_many_nodes_as_a_large_model_has_are_read_in_linear_time(tmp_path: Pa
         return time.process_time() - start
 
     assert seconds(20_000) < 40 * max(seconds(2_000), 0.01)
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"), [(SOURCE, {1}), (SOURCE[:1], set()), (SOURCE[::-1], set()), ((), set())]
+)
+def test_a_kernel_that_a_function_of_mindspore_calls_is_known_as_such(
+    tmp_path: Path, source: tuple[str, ...], expected: set[int]
+) -> None:
+    """By the innermost call; nodes that are launched nowhere are none."""
+    graph = of_text(tmp_path, printed(sources={1: source, 4: SOURCE}))
+    launch_graph.write(graph, tmp_path / "kept")
+    assert graph.of_function == launch_graph.read(tmp_path / "kept").of_function == expected
 
 
 def test_a_file_gives_back_what_was_written_in_the_same_bytes(tmp_path: Path) -> None:

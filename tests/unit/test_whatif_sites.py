@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence, Set
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,26 @@ LOST_VIEW = (
     Operator(path="mlp.out.reshape", kind="primitive", type="Reshape", saved=True, consumers=("mlp.out.matmul",)),
     Operator(path="mlp.out.matmul", kind="primitive", type="MatMul", saved=True),
 )
+
+
+def test_what_a_function_casts_does_not_move_though_its_cell_has_a_cast() -> None:
+    """``x.astype`` in a router, which may give its name to the Cast or not: no cell has that primitive."""
+    operators = (Operator(path="router.cast", kind="primitive", type="Cast", saved=True),)
+    template = LayerTemplate(name="moe", cell="Layer", operators=operators)
+    network = Network(family="x", layers=(Layer(index=0, name="0", template=template),))
+    kernels = Kernels(
+        name=tuple(f"Default/network/layers-CellList/0-Layer/router-R/Cast-op{turn}" for turn in range(2)),
+        layer=np.zeros(2, dtype=np.int64),
+        cell=("router", "router"),
+        primitive=("Cast", "Cast"),
+        stream=np.zeros(2, dtype=np.int64),
+        backward=np.zeros(2, dtype=np.bool_),
+        passing=np.zeros(2, dtype=np.int64),
+        before=np.arange(3),
+    )
+    sites = assign(replace(of_kernels(kernels, [(0, 1)]), of_function=frozenset({0})), network)
+    assert (sites.of_moved >= 0).tolist() == [False, True]
+    assert (sites.of_node >= 0).tolist() == [True, True]
 
 
 @pytest.mark.parametrize(

@@ -90,6 +90,7 @@ class StepGraph:
             forward_unique=tuple(old.forward_unique[node] for node in self.source),
             fused=tuple(old.fused[node] for node in self.source),
             end=self._where[NONE, old.end],
+            of_function=frozenset(new for new, node in enumerate(self.source) if node in old.of_function),
         )
 
     # --- what a node reads --------------------------------------------------------------------------------------------

@@ -54,6 +54,7 @@ def grown_graph(
         forward_unique=tuple(forward for _, forward, *_ in labels),
         fused=tuple(graph.fused[row] for row in source),
         end=end,
+        of_function=frozenset(node for node, row in enumerate(source) if row in graph.of_function),
     )
 
 
