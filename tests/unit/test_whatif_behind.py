@@ -9,9 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from swapconf.trace.launch_graph import NO_NODE, RETURN, TUPLE, LaunchGraph
+from swapconf.trace.launch_graph import DEPEND, ITEM, LOAD, NO_NODE, RETURN, TUPLE, LaunchGraph
 from swapconf.trace.launch_order import launched
-from swapconf.whatif.graph.behind import with_behind
+from swapconf.whatif.graph.behind import let_states_wait, with_behind
+from swapconf.whatif.graph.nodes import Nodes
 from swapconf.whatif.graph.predict import GraphedBaseline
 from swapconf.whatif.graph.run_graph import RunGraph
 from swapconf.whatif.placed import PlacedBaseline, placed
@@ -88,3 +89,25 @@ def test_a_graph_of_other_kernels_is_left_as_it_is() -> None:
     prepared, graph = baseline(FOLDERS[0]).baseline, graph_of(FOLDERS[1])
     assert with_behind(graph, prepared, launched(graph)) is graph
     assert RunGraph.of(prepared, graph) is None
+
+
+@pytest.mark.parametrize(("weight", "returned", "unreturned"), [(0, 6, set()), (2, 2, {3})])
+def test_a_weight_that_waits_for_a_gradient_is_returned_for_the_gradient_of_its_norm(
+    weight: int, returned: int, unreturned: set[int]
+) -> None:
+    """0 loads the weight, 2 lets it wait for the product 1; all outputs of the norm's gradient 3 are returned."""
+    inputs = ((NO_NODE,), (NO_NODE,), (0, 1), (1, weight), (3,), (3,), (4, 5), (6, 1), (7,))
+    nodes = Nodes(
+        LaunchGraph(
+            name=("",) * len(inputs),
+            primitive=(LOAD, "MatMul", DEPEND, "RmsNormGrad", ITEM, ITEM, TUPLE, TUPLE, RETURN),
+            inputs=inputs,
+            item=np.array([-1, -1, -1, -1, 0, 1, -1, -1, -1], dtype=np.int64),
+            unique=("",) * len(inputs),
+            forward_unique=("",) * len(inputs),
+            fused=(None,) * len(inputs),
+            end=len(inputs) - 1,
+        )
+    )
+    assert let_states_wait(nodes) == unreturned
+    assert nodes.inputs[7] == [returned, 1]

@@ -111,7 +111,7 @@ class _HeldBlocks:
         end = self._finish[born]
         np.maximum.at(end, block, self._finish[until])
         for kept, (node, before) in held.items():
-            if kept in number and node in self._turn:
+            if kept in number and node in self._turn and kept.node not in self._graph.unreturned:
                 end[number[kept]] = max(end[number[kept]], self._turn[node] - before)
         freed = {copy: int(self._finish[launch]) for copy, launch in self._released().items()}
         for copy, launch in freed.items():

@@ -14,6 +14,7 @@ from swapconf.trace.launch_order import launched
 from swapconf.upstream.primitives import VIEWS
 from swapconf.whatif.graph.again import RecomputedNodes
 from swapconf.whatif.graph.asked import NO_CELL, Asked
+from swapconf.whatif.graph.behind import let_states_wait
 from swapconf.whatif.graph.cell_states import CellStates
 from swapconf.whatif.graph.change import GraphChange
 from swapconf.whatif.graph.constants import Constants, merged_literals, rows_of_literals
@@ -55,6 +56,7 @@ class StrategyGraph:
         weights: By node of a copy of a weight the row of that in the baseline.
         constants: Rows of constants that lie on the device once more.
         merged: Rows of constants that do not lie there any more.
+        unreturned: Nodes whose outputs the graph does not return any more.
     """
 
     run: RunGraph
@@ -72,6 +74,7 @@ class StrategyGraph:
     weights: Mapping[int, int] = field(default_factory=dict)
     constants: Sequence[int] = ()
     merged: Sequence[int] = ()
+    unreturned: frozenset[int] = frozenset()
 
 
 def unchanged(run: RunGraph) -> StrategyGraph:
@@ -128,6 +131,7 @@ class _Building(GraphChange):
         LayerStates(self.asked, self.nodes, states).tie()
         ReturnedByLayers(self.asked, self.nodes).tie()
         Returned(self.asked, self.nodes, states).tie()
+        unreturned = let_states_wait(self.nodes)
         back = {node: window for (window, _), node in self._moves.back.items()}
         again = self._again.kernel_of | self._constants.kernel_of
         copies = again | self._tables.kernel_of | self._slices.kernel_of | self._gathers.kernel_of
@@ -150,6 +154,7 @@ class _Building(GraphChange):
             weights=self._again.weights.rows | self._slices.rows | self._gathers.rows,
             constants=[*self._constants.rows(), *literals],
             merged=merged_literals(self.asked),
+            unreturned=unreturned,
         )
 
     def _double(self) -> None:
