@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -112,17 +111,12 @@ class Baseline(LaidOut):
     @cached_property
     def waits_for_state(self) -> Flags:
         """[kernels] ``in_state``; none where that is not known."""
-        return self._flags(self.in_state or ())
+        return np.isin(np.arange(len(self.kernels)), sorted(self.in_state or ()))
 
     @cached_property
     def is_of_function(self) -> Flags:
         """[kernels] ``of_function``."""
-        return self._flags(self.of_function)
-
-    def _flags(self, chosen: Collection[int]) -> Flags:
-        flags = np.zeros(len(self.kernels), dtype=np.bool_)
-        flags[list(chosen)] = True
-        return flags
+        return np.isin(np.arange(len(self.kernels)), sorted(self.of_function))
 
     @cached_property
     def batches(self) -> tuple[tuple[int, ...], ...]:
