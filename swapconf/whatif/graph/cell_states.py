@@ -1,14 +1,14 @@
 """RECOMPUTED CELLS -> parameters that are read behind one wait for what it returns.
 
 MindSpore 2.9.0 hands the state in which parameters are read (``UpdateState``) from one to the next, as long as
-something that is still to come writes, as a router that counts its tokens does. A recomputed cell is a graph of its own
-until late, so that the state behind it is that behind its call, where that returns a tuple (and is no Linear, nor, with
-the loss on this stage, of a feed-forward network); a cell that writes itself returns the state. Where any cell is
-recomputed, what is read in no state otherwise is read in that behind the embedding, the weight of the output layer with
-it. With the loss on this stage and nothing that writes, whole layers and latent attentions are waited for; in a step of
-one micro-batch layers are not, whose parameters are read in the state in front of them (TeleChat3, last graphs of 4 of 4
-runs). In steps of one micro-batch only with lazy inline (measured: DeepSeek-V3, Qwen3 and TeleChat3, with experts and
-without).
+something that is still to come writes, as a router that counts its tokens does. A recomputed cell is a graph of its
+own until late, so that the state behind it is that behind its call, where that returns a tuple (and is no Linear, nor,
+with the loss on this stage, of a feed-forward network); a cell that writes itself returns the state. Where any cell is
+recomputed, what is read in no state otherwise is read in that behind the embedding, the weight of the output layer
+with it. With the loss on this stage and nothing that writes, whole layers and latent attentions are waited for; in a
+step of one micro-batch layers are not, whose parameters are read in the state in front of them (TeleChat3, last graphs
+of 4 of 4 runs). In steps of one micro-batch only with lazy inline (measured: DeepSeek-V3, Qwen3 and TeleChat3, with
+experts and without).
 
 A *state* is upstream's monad. Mirrors auto_monad and ``updatestate_eliminate``
 (frontend/optimizer/irpass/updatestate_eliminate.cc), which joins states inside one func graph, not across the call of a
