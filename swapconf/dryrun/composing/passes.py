@@ -3,7 +3,8 @@
 Under 1F1B, and where gradients are accumulated, a rank takes the micro-batches through its layers in their order: some
 forward passes first, then a backward and a forward pass in turns, then the backward passes that are left. What a cell
 launches once in each pass is there as often as there are micro-batches, and at the same distance from the begin of
-each; the distances that most of such launches have are those of the passes.
+each; the distances that most of such launches of layers have are those of the passes. What exchanges gradients once a
+layer may be there as often, but is of no layer.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from swapconf.dryrun.composing.reason import CannotCompose
 from swapconf.dryrun.growing.steps import Steps
 from swapconf.trace.columns import Ints
 from swapconf.trace.trace import without_number
-from swapconf.upstream.scopes import GRADIENTS
+from swapconf.upstream.scopes import GRADIENTS, in_layer
 from swapconf.words.phrases import phrase
 
 NONE = -1  # no pass, no round: the head and the tail of a step
@@ -168,12 +169,14 @@ def order(in_flight: int, micro_batches: int) -> list[tuple[bool, int]]:
 
 def _launches(steps: Steps, micro_batches: int, *, is_backward: bool) -> list[list[int]]:
     """Of each launch of a pass its places in all passes, of those that most others keep their distances to."""
-    found: defaultdict[Hashable, list[int]] = defaultdict(list)
+    found: defaultdict[tuple[str, Hashable], list[int]] = defaultdict(list)
     for place, (kernel, form) in enumerate(zip(steps.kernels, steps.forms, strict=True)):
         if kernel.name.startswith(GRADIENTS) == is_backward and not kernel.is_event:
             found[without_number(kernel.name), form].append(place)
-    often = [places for places in found.values() if len(places) == micro_batches]
-    distances = Counter(map(_distances, often))
+    rows = {name: places for name, places in found.items() if len(places) == micro_batches}
+    in_layers = [places for (name, _), places in rows.items() if in_layer(name) is not None]
+    often = list(rows.values())
+    distances = Counter(map(_distances, in_layers or often))
     usual = max(distances, key=lambda one: (distances[one], one), default=())
     return [places for places in often if _distances(places) == usual]
 
