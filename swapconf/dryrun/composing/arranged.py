@@ -99,8 +99,13 @@ def arranged(steps: Steps, passes: Passes, in_flight: int, micro_batches: int, l
     cuts = _at_once(steps, passes)
     last = {cut_key(kernel.name): place for place, kernel in enumerate(steps.kernels) if cuts[place] != NONE}
     source, number, cut = [], [], []
-    parts = [(NONE, range(passes.rows[0].start))]
-    parts += [(new, range(passes.rows[old].start, passes.rows[old].stop)) for new, old in enumerate(chosen)]
+    once = _once(steps, passes)
+    parts: list[tuple[int, Sequence[int]]] = [(NONE, range(passes.rows[0].start))]
+    for new, old in enumerate(chosen):
+        places = range(passes.rows[old].start, passes.rows[old].stop)
+        is_there = new == len(chosen) - 2
+        kept = [place for place in places if is_there or place not in once]
+        parts.append((new, [*kept, *(place for place in once if is_there and place not in places)]))
     parts.append((NONE, range(passes.rows[-1].stop, steps.length)))
     for new, places in parts:
         for place in places:
@@ -121,6 +126,16 @@ def arranged(steps: Steps, passes: Passes, in_flight: int, micro_batches: int, l
         at_once=cuts,
         cut=np.array(cut, dtype=np.int64),
     )
+
+
+def _once(steps: Steps, passes: Passes) -> list[int]:
+    """What is launched in front of the last pass and of no other, as a sum of something of all micro-batches is."""
+    seen: defaultdict[Hashable, list[int]] = defaultdict(list)
+    for place, (kernel, form) in enumerate(zip(steps.kernels, steps.forms, strict=True)):
+        seen[without_number(kernel.name), form].append(place)
+    before = passes.rows[-2]
+    alone = {places[0] for places in seen.values() if len(places) == 1}
+    return [place for place in range(before.ends, before.stop) if place in alone and not steps.kernels[place].is_event]
 
 
 def _at_once(steps: Steps, passes: Passes) -> list[int]:

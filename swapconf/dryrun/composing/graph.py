@@ -97,20 +97,24 @@ class StepGraph:
 
     def _inputs(self, new: int) -> Iterator[int]:
         inputs = self._old.graph.inputs[self.source[new]]
-        low, high = self._of_each(inputs) if self.number[new] == NONE else (0, 0)
+        low, high = self._of_each(inputs, self.number[new] == NONE)
         for turn, given in enumerate(inputs):
             if turn == low < high:
                 yield from self._repeated(inputs[low:high])
             if not low <= turn < high:
                 yield given if given == NO_NODE else self._seen(new, given, turn)
 
-    def _of_each(self, inputs: Sequence[int]) -> tuple[int, int]:
-        """From where to where there is something of each micro-batch."""
-        passes: defaultdict[Alike, set[int]] = defaultdict(set)
-        for given in inputs:
+    def _of_each(self, inputs: Sequence[int], is_outside: bool) -> tuple[int, int]:
+        """From where to where there is something of each micro-batch. What stands in the places of a pass may wait for
+        two of them; a sum of all may be launched as soon as the last one can be added."""
+        alike = self._old.alike
+        what = [NONE if one == NO_NODE else alike[one] if is_outside else alike[one][0] for one in inputs]
+        passes: defaultdict[Alike | int, set[int]] = defaultdict(set)
+        for given, kind in zip(inputs, what, strict=True):
             if given != NO_NODE and self._old.number[given] != NONE:
-                passes[self._old.alike[given]].add(self._old.number[given])
-        turns = [turn for turn, one in enumerate(inputs) if one != NO_NODE and len(passes[self._old.alike[one]]) > 1]
+                passes[kind].add(self._old.number[given])
+        least = 2 if is_outside else max(self._made.passes.micro_batches - 1, 3)
+        turns = [turn for turn, kind in enumerate(what) if len(passes[kind]) >= least]
         return (turns[0], turns[-1] + 1) if turns else (0, 0)
 
     def _repeated(self, inputs: Sequence[int]) -> Iterator[int]:

@@ -125,10 +125,12 @@ class _Found:
                 self._like(node, given, turn)
 
     def counted(self) -> list[Alike]:
+        """In the order of launches, as that of nodes differs from pass to pass."""
         before: Counter[tuple[int, int]] = Counter()
-        found = []
-        for key in zip(self.round, self.code, strict=True):
-            found.append((key[1], before[key]))
+        found: list[Alike] = [(NONE, NONE)] * len(self.code)
+        for node in sorted(range(len(self.code)), key=lambda node: (self.first[node], node)):
+            key = self.round[node], self.code[node]
+            found[node] = key[1], before[key]
             before[key] += 1
         return found
 

@@ -7,8 +7,9 @@ micro-batches. They are played on the graph of the new step.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -22,6 +23,9 @@ from swapconf.trace.launch_graph import LaunchGraph
 from swapconf.trace.launch_order import launched
 from swapconf.trace.trace import Kernel
 from swapconf.words.phrases import phrase
+
+SEND = "StreamSend"
+_MAIN = 0  # the stream of what is computed
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -43,8 +47,7 @@ class Ordered:
 
 
 def ordered(made: Arranged, graph: LaunchGraph) -> Ordered:
-    """Raises CannotCompose where MindSpore would launch it in an order that it cannot be brought into: events keep
-    their places, as which launches wait for which stream is not known of another order."""
+    """Raises CannotCompose where MindSpore would launch it in an order that it cannot be brought into."""
     try:
         step = StepGraph(graph, Counterparts(made))
         found = step.graph()
@@ -68,22 +71,70 @@ def _with_others(made: Arranged, order: Sequence[int]) -> list[int]:
 
 
 def _turns(made: Arranged, order: Sequence[int]) -> list[int]:
-    """[new places] the launch that stands there in ``order``. Raises CannotCompose."""
-    kernels = made.steps.kernels
-    turns: list[int] = []
-    stretch: list[int] = []
-    launch = 0
-    for place, source in enumerate([*made.source.tolist(), NONE]):
-        if source != NONE and not kernels[source].is_event:
-            stretch.append(place)
-            continue
-        there = order[launch : launch + len(stretch)]
-        if {*there} != {*stretch}:
-            raise CannotCompose(
-                phrase(
-                    "MindSpore would launch the repeated graph in another order (launch {launch})", launch=launch + 1
-                )
-            )
-        turns += [*there, place] if source != NONE else there
-        launch, stretch = launch + len(stretch), []
+    """[new places] the launch that stands there in ``order``. Between two events launches change places; where one goes
+    past an event, each event of the launches around goes with its own. Raises CannotCompose."""
+    units, turns = _units(made), list[int]()
+    natural = [*units]
+    start = 0
+    while start < len(natural):
+        stop = _closed(natural, order, start)
+        if stop - start == natural[stop - 1] - natural[start] + 1:
+            turns += [*units[natural[start]].before, *order[start:stop], *units[natural[stop - 1]].behind]
+        else:
+            turns += [place for one in order[start:stop] for place in (*units[one].before, one, *units[one].behind)]
+        start = stop
+    turns += range(len(turns), len(made.source))
+    if _early(made, turns) > _early(made, range(len(turns))):
+        raise CannotCompose(phrase("MindSpore would launch the repeated graph in another order"))
     return turns
+
+
+@dataclass(kw_only=True, slots=True)
+class _Unit:
+    """The events in front of a launch, which make streams wait for it and it for them, and those behind that tell other
+    streams that it is done: places."""
+
+    before: list[int] = field(default_factory=list)
+    behind: list[int] = field(default_factory=list)
+
+
+def _units(made: Arranged) -> dict[int, _Unit]:
+    """By place of a launch, in order."""
+    kernels = made.steps.kernels
+    units: dict[int, _Unit] = {}
+    before: list[int] = []
+    last = _Unit()
+    stream = _MAIN
+    for place, source in enumerate(made.source.tolist()):
+        kernel = kernels[source]
+        if not kernel.is_event:
+            last = units[place] = _Unit(before=before)
+            before, stream = [], kernel.stream
+        elif kernel.primitive == SEND and not before and kernel.stream == stream != _MAIN:
+            last.behind.append(place)
+        else:
+            before.append(place)
+    return units
+
+
+def _closed(natural: Sequence[int], order: Sequence[int], start: int) -> int:
+    """Up to where the same launches stand in both, as few as can be."""
+    apart: set[int] = set()
+    for stop in range(start, len(natural)):
+        apart ^= {natural[stop]}
+        apart ^= {order[stop]}
+        if not apart:
+            return stop + 1
+    raise CannotCompose(phrase("MindSpore would launch the repeated graph in another order"))
+
+
+def _early(made: Arranged, turns: Sequence[int]) -> int:
+    """How many events are waited for before they are sent."""
+    sent: Counter[str] = Counter()
+    found = 0
+    for place in turns:
+        kernel = made.steps.kernels[int(made.source[place])]
+        if kernel.is_event:
+            sent[kernel.event] += 1 if kernel.primitive == SEND else -1
+            found += sent[kernel.event] < 0
+    return found

@@ -106,7 +106,8 @@ def passes(steps: Steps, micro_batches: int) -> Passes:
 
 def _owners(steps: Steps, rows: Sequence[Pass]) -> Ints:
     """See `Passes.owner`. What is made of nothing of the pass in which it stands, and read first by the next forward
-    pass, is of that one. Before a backward pass begins, what it reads first is of it, and what is made of that."""
+    pass, is of that one. Before a backward pass begins, what it reads first is of it, and what is made of that; so is
+    what reads of the forward pass of its micro-batch, if that was long before."""
     number = np.full(steps.length, NONE, dtype=np.int64)
     for index, one in enumerate(rows):
         number[one.start : one.stop] = index
@@ -115,6 +116,10 @@ def _owners(steps: Steps, rows: Sequence[Pass]) -> Ints:
     owner = number.copy()
     between = {place for one in rows[:-1] for place in range(one.ends, one.stop)}
     following = _following(rows)
+    for place in sorted(between):
+        saved = _saved_by(rows, int(number[place]) + 1)
+        if saved != NONE and any(number[maker] == saved for maker in makers.get(place, ())):
+            owner[place] = number[place] + 1
     for place in reversed(range(rows[0].start, rows[-1].ends)):
         reader = first_reader.get(place, NONE)
         if reader == NONE or owner[reader] <= number[place]:
@@ -134,6 +139,15 @@ def _following(rows: Sequence[Pass]) -> list[int]:
     for index in reversed(range(len(rows) - 1)):
         found[index] = found[index + 1] if rows[index + 1].is_backward else index + 1
     return found
+
+
+def _saved_by(rows: Sequence[Pass], index: int) -> int:
+    """The forward pass that saves for a backward one, NONE where it is the one before."""
+    one = rows[index]
+    if not one.is_backward:
+        return NONE
+    found = next(at for at, row in enumerate(rows) if not row.is_backward and row.micro_batch == one.micro_batch)
+    return NONE if found == index - 1 else found
 
 
 def _apart(number: Ints, makers: Mapping[int, Sequence[int]]) -> list[bool]:
@@ -176,11 +190,13 @@ def _launches(steps: Steps, micro_batches: int, *, is_backward: bool) -> list[li
     rows = {name: places for name, places in found.items() if len(places) == micro_batches}
     in_layers = [places for (name, _), places in rows.items() if in_layer(name) is not None]
     often = list(rows.values())
-    distances = Counter(map(_distances, in_layers or often))
+    distances = Counter(_distances(places, is_backward) for places in in_layers or often)
     usual = max(distances, key=lambda one: (distances[one], one), default=())
-    return [places for places in often if _distances(places) == usual]
+    return [places for places in often if _distances(places, is_backward) == usual]
 
 
-def _distances(places: Sequence[int]) -> tuple[int, ...]:
-    """From the second on, where there are more: the first forward pass does more."""
-    return tuple(np.diff(places[1:] if len(places) > 2 else places).tolist())
+def _distances(places: Sequence[int], is_backward: bool) -> tuple[int, ...]:
+    """Where there are more than two, without the first pass, which does more; so does the last backward pass, which
+    exchanges each gradient that is whole."""
+    first, last = int(len(places) > 2), len(places) - (is_backward and len(places) > 3)
+    return tuple(np.diff(places[first:last]).tolist())
