@@ -6,7 +6,7 @@ The passes stand in the order of 1F1B. Each is one of the run (`repeated.py`).
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -141,10 +141,11 @@ def _once(steps: Steps, passes: Passes) -> list[int]:
 def _at_once(steps: Steps, passes: Passes) -> list[int]:
     """See `Arranged.at_once`."""
     cuts = [cut_of(kernel.name) for kernel in steps.kernels]
+    count = Counter(cut_key(kernel.name) for kernel in steps.kernels)  # one for all has the name of a micro-batch, too
     together = {
         cut_key(kernel.name)
         for kernel, cut, at in zip(steps.kernels, cuts, passes.round.tolist(), strict=True)
-        if cut > 0 and cut != at
+        if cut > 0 and cut != at and count[cut_key(kernel.name)] > 1
     }
     return [cut if cut_key(kernel.name) in together else NONE for kernel, cut in zip(steps.kernels, cuts, strict=True)]
 
