@@ -77,7 +77,7 @@ def laid_out(
     from swapconf.layout.search import Limit, Search
     from swapconf.memory.allocators import default_policy
     from swapconf.plan.runs import LEVEL
-    from swapconf.report.layout_progress import beforehand, shifting, so_far
+    from swapconf.report.layout_progress import beforehand, not_composed, shifting, so_far
     from swapconf.whatif.evaluate import Evaluator
     from swapconf.whatif.question import network_asked
 
@@ -146,6 +146,8 @@ def laid_out(
         told=lambda found: say(so_far(found), err=True),
     )
     result = search.run()
+    for why, count in world.not_composed()[:_REASONS]:
+        say(not_composed(count, why), err=True)
     usable = next((item.judge.limits.usable_bytes for item in world.planned.values()), budget.card_bytes)
     ranking = ranked(result, world, study, search.own, usable)
     return _said(ranking, study, world, asked, machine)

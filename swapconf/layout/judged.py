@@ -112,6 +112,10 @@ class Judged:
         """By stage from what its trace is composed, "" where it was run."""
         return self._traced[layout].origins
 
+    def not_composed(self) -> list[tuple[str, int]]:
+        """Why stages were run that were to be composed, and how many of them, the most common reason first."""
+        return self._stages.not_composed.most_common()
+
     def _of(self, layouts: Iterable[Layout]) -> dict[Layout, Asked]:
         """What they ask for."""
         for layout in layouts:

@@ -7,6 +7,7 @@ search gives the same answer as the first.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -87,10 +88,12 @@ class _Part(NamedTuple):
 
 @dataclass(kw_only=True)
 class Stages:
-    """Makes traces of stages. ``composes``: whether it composes any; else all are run."""
+    """Makes traces of stages. ``composes``: whether it composes any; else all are run. ``not_composed``: why stages
+    were run that were to be composed, and how many for each reason."""
 
     runner: Runner
     composes: bool = True
+    not_composed: Counter[str] = field(default_factory=Counter)
     _known: Reports = field(default_factory=dict)
     _kept: list[Kept] = field(default_factory=list)
     _sources: dict[Path, Source] = field(default_factory=dict)
@@ -187,8 +190,8 @@ class Stages:
             made = composed(whole.stage, [self._source(one) for one in chosen(whole.stage, self._kept, count)], count)
             keep(made, _place(order))
             yield made.words
-        except (CannotCompose, SwapconfError):
-            return
+        except (CannotCompose, SwapconfError) as reason:
+            self.not_composed[str(reason)] += 1
 
     def _micro_batches(self, item: Asked) -> int:
         """Of the stages that were run, as all traces of a step have equally many; 0 where none was."""

@@ -62,6 +62,16 @@ def time_left(ranks: int, seconds: float, children: int) -> str:
     )
 
 
+def not_composed(count: int, why: str) -> str:
+    """What took longer than was told."""
+    return plural(
+        count,
+        "{count} stage that was to be composed had to be run: {why}",
+        "{count} stages that were to be composed had to be run: {why}",
+        why=why,
+    )
+
+
 def _between(least: int, most: int) -> str:
     return phrase("{least} to {most} minutes", least=least, most=most) if least < most else _told(most)
 

@@ -196,8 +196,7 @@ def _without_reads(graph: LaunchGraph) -> LaunchGraph:
     """No kernel reads anything."""
     kernels = graph.is_kernel.tolist()
     return replace(
-        graph,
-        inputs=tuple(() if own else inputs for own, inputs in zip(kernels, graph.inputs, strict=True)),
+        graph, inputs=tuple(() if own else inputs for own, inputs in zip(kernels, graph.inputs, strict=True))
     )
 
 

@@ -1,5 +1,5 @@
-"""Where passes begin in traces that are written by hand as those of DeepSeek-V3 are: a stage in the middle of a pipeline
-with the parallel optimizer, which has as many layers as micro-batches."""
+"""Where passes begin in traces that are written by hand as those of DeepSeek-V3 are: a stage in the middle with the
+parallel optimizer, which has as many layers as micro-batches."""
 
 from __future__ import annotations
 
@@ -89,7 +89,8 @@ def test_what_is_launched_once_in_front_of_the_last_pass_stays_there(
     at = names.index("Gradients/Default/AddN")
     assert (made.number[at], made.number[at + 1]) == (2 * micro_batches - 2, 2 * micro_batches - 1)
     exchanged = [name for name in names if "Grad__MicroStepAllGather" in name]
-    assert names[-len(exchanged) :] == exchanged and len(exchanged) == LAYERS * len(EXCHANGED)
+    assert names[-len(exchanged) :] == exchanged
+    assert len(exchanged) == LAYERS * len(EXCHANGED)
 
 
 @pytest.mark.parametrize("micro_batches", [6, 8, 10])

@@ -102,10 +102,10 @@ def arranged(steps: Steps, passes: Passes, in_flight: int, micro_batches: int, l
     once = _once(steps, passes)
     parts: list[tuple[int, Sequence[int]]] = [(NONE, range(passes.rows[0].start))]
     for new, old in enumerate(chosen):
-        places = range(passes.rows[old].start, passes.rows[old].stop)
+        own = range(passes.rows[old].start, passes.rows[old].stop)
         is_there = new == len(chosen) - 2
-        kept = [place for place in places if is_there or place not in once]
-        parts.append((new, [*kept, *(place for place in once if is_there and place not in places)]))
+        kept = [place for place in own if is_there or place not in once]
+        parts.append((new, [*kept, *(place for place in once if is_there and place not in own)]))
     parts.append((NONE, range(passes.rows[-1].stop, steps.length)))
     for new, places in parts:
         for place in places:

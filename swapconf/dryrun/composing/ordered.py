@@ -21,11 +21,11 @@ from swapconf.dryrun.composing.reason import CannotCompose
 from swapconf.dryrun.growing.layers import Operators
 from swapconf.trace.launch_graph import LaunchGraph
 from swapconf.trace.launch_order import launched
+from swapconf.trace.lifetimes import MAIN_STREAM
 from swapconf.trace.trace import Kernel
 from swapconf.words.phrases import phrase
 
-SEND = "StreamSend"
-_MAIN = 0  # the stream of what is computed
+_SEND = "StreamSend"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -84,9 +84,16 @@ def _turns(made: Arranged, order: Sequence[int]) -> list[int]:
             turns += [place for one in order[start:stop] for place in (*units[one].before, one, *units[one].behind)]
         start = stop
     turns += range(len(turns), len(made.source))
-    if _early(made, turns) > _early(made, range(len(turns))):
-        raise CannotCompose(phrase("MindSpore would launch the repeated graph in another order"))
+    early = _early(made, turns)
+    if len(early) > len(_early(made, range(len(turns)))):
+        raise _in_another_order(early[0])
     return turns
+
+
+def _in_another_order(launch: int) -> CannotCompose:
+    return CannotCompose(
+        phrase("MindSpore would launch the repeated graph in another order (launch {launch})", launch=launch + 1)
+    )
 
 
 @dataclass(kw_only=True, slots=True)
@@ -104,13 +111,13 @@ def _units(made: Arranged) -> dict[int, _Unit]:
     units: dict[int, _Unit] = {}
     before: list[int] = []
     last = _Unit()
-    stream = _MAIN
+    stream = MAIN_STREAM
     for place, source in enumerate(made.source.tolist()):
         kernel = kernels[source]
         if not kernel.is_event:
             last = units[place] = _Unit(before=before)
             before, stream = [], kernel.stream
-        elif kernel.primitive == SEND and not before and kernel.stream == stream != _MAIN:
+        elif kernel.primitive == _SEND and not before and kernel.stream == stream != MAIN_STREAM:
             last.behind.append(place)
         else:
             before.append(place)
@@ -125,16 +132,17 @@ def _closed(natural: Sequence[int], order: Sequence[int], start: int) -> int:
         apart ^= {order[stop]}
         if not apart:
             return stop + 1
-    raise CannotCompose(phrase("MindSpore would launch the repeated graph in another order"))
+    raise _in_another_order(start)
 
 
-def _early(made: Arranged, turns: Sequence[int]) -> int:
-    """How many events are waited for before they are sent."""
+def _early(made: Arranged, turns: Sequence[int]) -> list[int]:
+    """The launches and events of ``turns`` that wait for an event which is sent later."""
     sent: Counter[str] = Counter()
-    found = 0
-    for place in turns:
+    found = []
+    for turn, place in enumerate(turns):
         kernel = made.steps.kernels[int(made.source[place])]
         if kernel.is_event:
-            sent[kernel.event] += 1 if kernel.primitive == SEND else -1
-            found += sent[kernel.event] < 0
+            sent[kernel.event] += 1 if kernel.primitive == _SEND else -1
+            if sent[kernel.event] < 0:
+                found.append(turn)
     return found
