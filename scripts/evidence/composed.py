@@ -222,7 +222,10 @@ def _grouped(refused: Mapping[str, int]) -> Counter[str]:
     return found
 
 
-_TINY = "Tiny Qwen3 and Llama (hidden 512, sequence 1,024, vocabulary 4,096)"
+_TINY = (
+    "Tiny Qwen3 and Llama (hidden 512, sequence 1,024, vocabulary 4,096) and DeepSeek-V3 (hidden 128; with optimizer "
+    "and learning rate as in its published 671B)"
+)
 _PUBLISHED = "Stages of a few layers of the shapes of Qwen3-32B 4k and Llama-3.1-8B 8k as mindformers publishes them"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -29,7 +29,7 @@ _LEGACY: Mapping[str, Any] = {**_MODEL, "num_heads": 8}
 @dataclass(frozen=True, kw_only=True)
 class Base:
     """What all stages that are composed of the same runs share. ``data``: degrees of data parallelism to draw from,
-    first that of the runs."""
+    first that of the runs; ``others``: further settings."""
 
     name: str
     config: str
@@ -39,6 +39,7 @@ class Base:
     data: tuple[int, ...]
     sequence_parallel: bool = False
     model_parallel: int = 2
+    others: Mapping[str, Any] = field(default_factory=dict)
 
 
 BASES = (
@@ -58,6 +59,20 @@ BASES = (
         inputs=0,
         data=(2, 4),
         sequence_parallel=True,
+    ),
+    Base(
+        name="deepseek_v3",
+        config="configs/small/deepseek_v3_default_swap.yaml",
+        model={"first_k_dense_replace": 0},
+        layers_key="num_hidden_layers",
+        inputs=4,
+        data=(2,),
+        sequence_parallel=True,
+        others={  # as mindformers publishes its 671B
+            "parallel.enable_parallel_optimizer": True,
+            "optimizer.swap": True,
+            "lr_schedule": {"type": "ConstantWarmUpLR", "learning_rate": 2e-5, "warmup_steps": 200, "total_steps": -1},
+        },
     ),
 )
 
@@ -141,6 +156,7 @@ class Shape:
             "recompute_config.select_recompute": False,
             "recompute_config.select_comm_recompute": False,
         }
+        settings |= self.base.others
         if self.base.inputs:
             settings["parallel.dataset_strategy"] = [[self.data, 1]] * self.base.inputs
         return tuple(f"{key}={json.dumps(value)}" for key, value in settings.items())
