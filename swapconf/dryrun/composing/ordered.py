@@ -80,6 +80,8 @@ def _turns(made: Arranged, order: Sequence[int]) -> list[int]:
         stop = _closed(natural, order, start)
         if stop - start == natural[stop - 1] - natural[start] + 1:
             turns += [*units[natural[start]].before, *order[start:stop], *units[natural[stop - 1]].behind]
+        elif _passes_apart(made, natural[start:stop]) > 1:
+            raise _in_another_order(start)
         else:
             turns += [place for one in order[start:stop] for place in (*units[one].before, one, *units[one].behind)]
         start = stop
@@ -88,6 +90,11 @@ def _turns(made: Arranged, order: Sequence[int]) -> list[int]:
     if len(early) > len(_early(made, range(len(turns)))):
         raise _in_another_order(early[0])
     return turns
+
+
+def _passes_apart(made: Arranged, places: Sequence[int]) -> int:
+    numbers = made.number[np.array(places)]
+    return int(numbers.max() - numbers.min())
 
 
 def _in_another_order(launch: int) -> CannotCompose:
