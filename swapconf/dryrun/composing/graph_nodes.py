@@ -128,7 +128,7 @@ class _Found:
         """In the order of launches, as that of nodes differs from pass to pass."""
         before: Counter[tuple[int, int]] = Counter()
         found: list[Alike] = [(NONE, NONE)] * len(self.code)
-        for node in sorted(range(len(self.code)), key=lambda node: (self.first[node], node)):
+        for node in sorted(range(len(self.code)), key=lambda node: (self.place[node], node)):
             key = self.round[node], self.code[node]
             found[node] = key[1], before[key]
             before[key] += 1
