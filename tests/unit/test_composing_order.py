@@ -18,7 +18,7 @@ from swapconf.dryrun.composing.arranged import Arranged, arranged, copied_parame
 from swapconf.dryrun.composing.batch import Batch, with_batch
 from swapconf.dryrun.composing.composed import Composed, Source, composed
 from swapconf.dryrun.composing.keep import keep
-from swapconf.dryrun.composing.ordered import ordered
+from swapconf.dryrun.composing.ordered import _turns, ordered
 from swapconf.dryrun.composing.passes import passes
 from swapconf.dryrun.composing.rearranged import rearranged
 from swapconf.dryrun.composing.reason import CannotCompose
@@ -109,37 +109,47 @@ def test_a_stage_in_the_middle_does_not_compose_without_the_graph_of_the_run() -
 
 
 def test_where_a_launch_goes_past_events_each_goes_with_the_launch_that_it_is_for() -> None:
-    graph = run().launch_graph
-    assert graph is not None
-    itself = of_itself(run(), 6)
-    found = ordered(itself, _without_waits(graph)).made
-    kernels = itself.steps.kernels
-    assert [*itself.source] != [*found.source]
-    assert sorted(itself.source) == sorted(found.source)
-    for made in (itself, found):
-        sent = set[str]()
-        for place in made.source:
-            if kernels[place].primitive == "StreamSend":
-                sent.add(kernels[place].event)
-            assert kernels[place].primitive != "StreamRecv" or kernels[place].event in sent
-    assert _events_before_messages(found) == _events_before_messages(itself)
-
-
-def _events_before_messages(made: Arranged) -> dict[str, list[str]]:
-    found, before = {}, list[str]()
-    for place in made.source:
-        kernel = made.steps.kernels[place]
-        if kernel.primitive in ("Send", "Receive"):
-            found[kernel.name] = before
-        before = [*before, kernel.event] if kernel.is_event else []
-    return found
+    made = of_itself(run(), 6)
+    launches, place = _with_message(made, "Send")
+    moved = [*launches[: place - 3], launches[place], *launches[place - 3 : place], *launches[place + 1 :]]
+    turns = _turns(made, moved)
+    assert [one for one in turns if one in {*launches}] == moved
+    assert sorted(turns) == list(range(len(made.source)))
+    assert _in_front(made, turns, launches[place]) == _in_front(made, range(len(turns)), launches[place])
+    assert len(_in_front(made, turns, launches[place])) >= 2  # its stream waits for what it sends
 
 
 def test_an_order_in_which_a_stream_would_wait_for_what_comes_later_is_refused() -> None:
+    made = of_itself(run(), 6)
+    launches, place = _with_message(made, "Receive")
+    late = [*launches[:place], *launches[place + 1 : place + 20], launches[place], *launches[place + 20 :]]
+    with pytest.raises(CannotCompose, match="MindSpore would launch the repeated graph in another order"):
+        _turns(made, late)
+
+
+def _with_message(made: Arranged, primitive: str) -> tuple[list[int], int]:
+    """The places of all launches, and which of them is a message in the middle of the step."""
+    kernels = [made.steps.kernels[source] for source in made.source.tolist()]
+    launches = [place for place, kernel in enumerate(kernels) if not kernel.is_event]
+    messages = [turn for turn, place in enumerate(launches) if kernels[place].primitive == primitive]
+    return launches, messages[len(messages) // 2]
+
+
+def _in_front(made: Arranged, turns: Sequence[int], launch: int) -> list[str]:
+    found: list[str] = []
+    for place in reversed(turns[: [*turns].index(launch)]):
+        kernel = made.steps.kernels[int(made.source[place])]
+        if not kernel.is_event:
+            break
+        found.append(kernel.name)
+    return found
+
+
+def test_an_order_in_which_launches_leave_their_passes_is_refused() -> None:
     graph = run().launch_graph
     assert graph is not None
     with pytest.raises(CannotCompose, match="MindSpore would launch the repeated graph in another order"):
-        ordered(of_itself(run(), 6), _without_reads(graph))
+        ordered(of_itself(run(), 6), _without_waits(graph))
 
 
 def test_the_graph_of_another_run_is_refused() -> None:
@@ -189,14 +199,6 @@ def _without_waits(graph: LaunchGraph) -> LaunchGraph:
             inputs[:1] if primitive == DEPEND else inputs
             for primitive, inputs in zip(graph.primitive, graph.inputs, strict=True)
         ),
-    )
-
-
-def _without_reads(graph: LaunchGraph) -> LaunchGraph:
-    """No kernel reads anything."""
-    kernels = graph.is_kernel.tolist()
-    return replace(
-        graph, inputs=tuple(() if own else inputs for own, inputs in zip(kernels, graph.inputs, strict=True))
     )
 
 

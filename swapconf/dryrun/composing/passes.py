@@ -190,13 +190,18 @@ def _launches(steps: Steps, micro_batches: int, *, is_backward: bool) -> list[li
     rows = {name: places for name, places in found.items() if len(places) == micro_batches}
     in_layers = [places for (name, _), places in rows.items() if in_layer(name) is not None]
     often = list(rows.values())
-    distances = Counter(_distances(places, is_backward) for places in in_layers or often)
+    every, but_last = (Counter(_distances(places, stop) for places in in_layers or often) for stop in (None, -1))
+    stop = -1 if is_backward and micro_batches > 3 and 2 * _most(every) < _most(but_last) else None
+    distances = every if stop is None else but_last
     usual = max(distances, key=lambda one: (distances[one], one), default=())
-    return [places for places in often if _distances(places, is_backward) == usual]
+    return [places for places in often if _distances(places, stop) == usual]
 
 
-def _distances(places: Sequence[int], is_backward: bool) -> tuple[int, ...]:
-    """Where there are more than two, without the first pass, which does more; so does the last backward pass, which
-    exchanges each gradient that is whole."""
-    first, last = int(len(places) > 2), len(places) - (is_backward and len(places) > 3)
-    return tuple(np.diff(places[first:last]).tolist())
+def _most(distances: Mapping[tuple[int, ...], int]) -> int:
+    return max(distances.values(), default=0)
+
+
+def _distances(places: Sequence[int], stop: int | None) -> tuple[int, ...]:
+    """From the second on, where there are more: the first forward pass does more. ``stop``: -1 without the last, where
+    the last backward pass does more, as it exchanges among its layers what is whole."""
+    return tuple(np.diff(places[int(len(places) > 2) : stop]).tolist())
