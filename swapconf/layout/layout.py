@@ -113,7 +113,13 @@ def layout_of(study: Study) -> Layout:
             )
         )
     if config.given.get("use_parallel") is not True:
-        raise NoLayout(phrase("{file}: this YAML trains on one card: `use_parallel` is not True", file=config.file))
+        raise NoLayout(
+            phrase(
+                "{file}: this YAML trains on one card: `use_parallel` is not True; to compare layouts of several, give "
+                "`--set use_parallel=true` with it",
+                file=config.file,
+            )
+        )
     if config.pipeline.zero_bubble_v:
         raise NoLayout(
             phrase(

@@ -175,7 +175,7 @@ def test_another_number_of_cards_has_no_row_for_the_yaml_as_it_is(config: Path) 
         (("--vary", "batch_size"), "gives no values"),
         (("--vary", "batch_size=3"), "no layout of 8 cards trains the same 4 sequences a step"),
         (("--vary", "model_parallel=8"), "is given twice"),
-        (("--set", "use_parallel=False"), "trains on one card"),
+        (("--set", "use_parallel=False"), "to compare layouts of several, give"),
         (("--set", "use_parallel=False", "--set", "run_mode=predict"), "fills in nothing that a training needs"),
     ],
 )
