@@ -18,6 +18,7 @@ from swapconf.dryrun.composing.expected import expected
 from swapconf.dryrun.composing.keep import Kept, keep, offers, source
 from swapconf.dryrun.composing.offers import Offer, chosen
 from swapconf.dryrun.composing.reason import CannotCompose
+from swapconf.dryrun.composing.repeated import shown
 from swapconf.dryrun.composing.stage import Stage
 from swapconf.dryrun.kept_runs import Reports
 from swapconf.dryrun.rank_order import RankOrder
@@ -131,12 +132,12 @@ class Stages:
     # --- which are run, and which composed ----------------------------------------------------------------------------
 
     def _dealt(self, wanted: Mapping[Layout, Asked], truly: Collection[Layout]) -> list[_Part]:
-        """What is to be composed. Those that keep most micro-batches in flight are looked at first, as a run with more
-        of them shows what one with fewer does."""
+        """What is to be composed. Those are looked at first that show what steps with more micro-batches, in flight and
+        in all, repeat; of these those that keep most in flight."""
         there: list[Offer] = list(self._kept)
         parts = [_Part(layout, number) for layout, item in wanted.items() for number in range(len(item.orders))]
         made = []
-        for part in sorted(parts, key=lambda part: -self._whole(wanted, part).in_flight):
+        for part in sorted(parts, key=lambda part: _turn(self._whole(wanted, part))):
             item = wanted[part.layout]
             may = self.composes and part.layout not in truly and not item.turned
             if may and not self._is_run(item.orders[part.number]) and _composes(self._whole(wanted, part), there):
@@ -211,6 +212,11 @@ def _composes(whole: Offer, there: Sequence[Offer]) -> bool:
         return bool(chosen(whole.stage, there, whole.micro_batches))
     except CannotCompose:
         return False
+
+
+def _turn(whole: Offer) -> tuple[int, int]:
+    in_flight = whole.in_flight
+    return -shown(in_flight, whole.micro_batches, whole.stage.role.last_pairs), -in_flight
 
 
 def _key(order: RankOrder) -> tuple[Path, int]:

@@ -191,6 +191,13 @@ def test_a_run_whose_last_pairs_are_all_that_it_has_does_not_show_what_each_furt
         repeated(2, 4, 2, 8, LAST_IN_THE_MIDDLE)
 
 
+def test_the_first_pair_is_not_repeated_as_nothing_was_sent_back_before_it() -> None:
+    with pytest.raises(CannotCompose, match="too few micro-batches"):
+        repeated(4, 5, 4, 10, LAST)  # 93 % too large where it was
+    with pytest.raises(CannotCompose, match="too few micro-batches"):
+        repeated(5, 8, 3, 8, LAST_IN_THE_MIDDLE)
+
+
 def _without_waits(graph: LaunchGraph) -> LaunchGraph:
     """What waits for something, waits for nothing."""
     return replace(

@@ -18,6 +18,7 @@ from swapconf.dryrun.kept_runs import Reports
 from swapconf.dryrun.rank_order import RankOrder
 from swapconf.layout.layout import Layout
 from swapconf.layout.stages import COMPOSED, Asked, Stages, asked
+from swapconf.report.layout_progress import not_composed
 from swapconf.trace import run_record
 from tests.unit.test_composing import first, stage
 
@@ -90,6 +91,18 @@ def test_a_stage_that_a_run_of_another_layout_tells_is_not_run(
     assert keep.source(found[TWO].folders[0]).trace.used_peak_bytes == pytest.approx(PEAK_OF_TWO, rel=0.0001)
 
 
+def test_of_a_role_that_stage_is_run_of_which_all_others_can_be_composed(tmp_path: Path) -> None:
+    """With as many micro-batches as stages: stages 4 and 5 keep enough in flight, and have enough pairs of passes."""
+    eight = Layout(data=1, tensors=2, stages=8, batch=1, micro_batches=8, deal=((2,) * 8,))
+    study = stage(0, 8, 16, 8).study
+    orders = [RankOrder(document=study.document, rank=2 * number, keep=tmp_path) for number in range(8)]
+    wanted = {eight: asked(study, orders, [])}
+    stages = Stages(runner=lambda _: {})
+    composed = {part.number for part in stages._dealt(wanted, ())}
+    assert composed == {1, 2, 3, 6}
+    assert stages.to_run(wanted) == 4
+
+
 def test_all_stages_of_a_layout_are_run_where_that_is_asked_for(
     wanted: dict[Layout, Asked], run: Path, tmp_path: Path
 ) -> None:
@@ -115,9 +128,13 @@ def test_without_composing_all_are_run(wanted: dict[Layout, Asked], run: Path) -
 
 def test_what_does_not_compose_after_all_is_run(wanted: dict[Layout, Asked], run: Path) -> None:
     runner = Recorded(run, is_told=False)
-    found, broken = Stages(runner=runner).traces(wanted)
+    stages = Stages(runner=runner)
+    found, broken = stages.traces(wanted)
     assert runner.ran == ["four", "two"]
     assert not broken
+    ((why, count),) = stages.not_composed.items()
+    assert count == 1
+    assert not_composed(count, why).startswith("1 stage that was to be composed had to be run: there is no run")
     assert (found[TWO].ran, found[TWO].composed) == (1, 0)
 
 

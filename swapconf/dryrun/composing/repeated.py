@@ -12,6 +12,7 @@ from swapconf.dryrun.composing.reason import CannotCompose
 from swapconf.words.phrases import phrase
 
 LAST, LAST_IN_THE_MIDDLE = 1, 3  # pairs of the steady part that show its end
+_LEAST_WARM = 2  # passes of the warm-up, of which the first is unlike the others
 _FIRST = 2  # pairs of the steady part until gradients are added to a sum, and not to the first gradients
 
 
@@ -29,17 +30,28 @@ def repeated(
             phrase("one keeps a micro-batch in flight while it takes the next one, and the other does not")
         )
     warm = _front(given[0], wanted[0])
-    steady = _both_ends(given[1], wanted[1], last_pairs, first_is_alike=given[0] > 0)
+    steady = _both_ends(given[1], wanted[1], last_pairs)
     cool = [given[0] - 1 - one for one in reversed(_front(given[0], wanted[0]))]
     pairs = [given[0] + one + number for one in steady for number in (one, one + 1)]
     return [*warm, *pairs, *(given[0] + 2 * given[1] + one for one in cool)]
+
+
+def shown(in_flight: int, micro_batches: int, last_pairs: int) -> int:
+    """How much a run shows of what a step with more in flight, and one with more micro-batches, repeats: up to 2."""
+    pairs = micro_batches - in_flight + 1
+    return (in_flight - 1 >= _LEAST_WARM) + (_middle(pairs, last_pairs) >= 1)
+
+
+def _middle(given: int, last_pairs: int) -> int:
+    """The pair of so many that is repeated; the first one waits for less than all others do."""
+    return min((given - 1) // 2, given - last_pairs - 1)
 
 
 def _front(given: int, wanted: int) -> list[int]:
     """Which of so many passes, the first of which is unlike the others, stand for so many. Raises CannotCompose."""
     if wanted <= given:
         return [*range(wanted)]
-    if given < 2:
+    if given < _LEAST_WARM:
         raise CannotCompose(
             phrase("a run with two micro-batches in flight does not show what a stage with more of them repeats")
         )
@@ -47,13 +59,13 @@ def _front(given: int, wanted: int) -> list[int]:
     return [*range(middle), *[middle] * (wanted - given), *range(middle, given)]
 
 
-def _both_ends(given: int, wanted: int, last_pairs: int, *, first_is_alike: bool) -> list[int]:
+def _both_ends(given: int, wanted: int, last_pairs: int) -> list[int]:
     """The same where the last ones are unlike the others, too; the very last is kept before the first. Raises
     CannotCompose."""
     if wanted <= given:
         front = max(wanted // 2, min(wanted - 1, _FIRST))
         return [*range(front), *range(given - wanted + front, given)]
-    middle = min((given - first_is_alike) // 2, given - last_pairs - 1)
-    if middle < 1 - first_is_alike:
+    middle = _middle(given, last_pairs)
+    if middle < 1:
         raise CannotCompose(phrase("the run has too few micro-batches to show what each further one repeats"))
     return [*range(middle), *[middle] * (wanted - given), *range(middle, given)]
