@@ -19,6 +19,7 @@ from swapconf.dryrun.composing.rearranged import rearranged
 from swapconf.dryrun.composing.reason import CannotCompose
 from swapconf.dryrun.composing.stage import Stage
 from swapconf.dryrun.fold.part_words import AND
+from swapconf.dryrun.growing.graph_kernels import of_graph
 from swapconf.dryrun.growing.grown import grown
 from swapconf.dryrun.growing.layers import Numbering, layer_in, with_layer
 from swapconf.dryrun.growing.reason import CannotGrow
@@ -93,7 +94,7 @@ def _of_one(stage: Stage, source: Source, count: int) -> Composed:
     found = _rearranged(_whole(source), source, stage, count)
     first = stage.rows[0].first
     if source.stage.rows[0].first != first:
-        found = _numbered(found, source, first)
+        found = _numbered(found, source, first, is_whole=True)
     found = replace(found, trace=placed(found.trace, _run(source)))
     return _in_place(found, (source,), stage, count)
 
@@ -162,12 +163,17 @@ def _numbering(whole_: Sequence[int]) -> Numbering:
     return Numbering(whole=whole_, first=0, size=0, stride=1)
 
 
-def _numbered(found: Whole, source: Source, start: int) -> Whole:
-    """With the layers of the stage counted from ``start``."""
+def _numbered(found: Whole, source: Source, start: int, *, is_whole: bool = False) -> Whole:
+    """With the layers of the stage counted from ``start``. ``is_whole``: as in the whole model, in which a layer of
+    another stage keeps its number: what is compiled once for all layers with experts bears the name of the first."""
     rows = source.stage.rows
     first, count = rows[0].first, sum(row.length for row in rows)
     total = source.stage.study.config.model.num_layers or 0
-    layers = [start + index - first if first <= index < first + count else _ELSEWHERE + index for index in range(total)]
+    layers = []
+    for index in range(total):
+        is_own = first <= index < first + count
+        stays = is_whole and not start <= index < start + count
+        layers.append(start + index - first if is_own else index if stays else _ELSEWHERE + index)
     return _renamed(found, layers)
 
 
@@ -175,7 +181,7 @@ def _renamed(found: Whole, layers: Sequence[int]) -> Whole:
     """``layers``: by layer its new number."""
     trace, graph = grown(steps(found.trace), (), _numbering(layers), 0, {}), found.graph
     if graph is not None:
-        names = {old.name: new.name for old, new in zip(found.trace.step, trace.step, strict=True) if not old.is_event}
+        names = {found.trace.step[place].name: trace.step[place].name for place in of_graph(found.trace.step)}
         graph = replace(graph, name=tuple(names.get(name) or _with_layer(name, layers) for name in graph.name))
     return Whole(trace=trace, graph=graph, why=found.why)
 
