@@ -198,4 +198,5 @@ def as_printed(graph: LaunchGraph) -> LaunchGraph:
         forward_unique=tuple(graph.forward_unique[node] for node in order),
         fused=tuple(graph.fused[node] for node in order),
         end=turn[graph.end],
+        of_function=frozenset(turn[node] for node in graph.of_function if node in turn),
     )
