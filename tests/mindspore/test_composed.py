@@ -10,6 +10,8 @@ import pytest
 
 from swapconf.dryrun.composing.composed import composed
 from swapconf.dryrun.composing.keep import keep, source
+from swapconf.dryrun.growing.layers import layer_in
+from swapconf.trace.launch_order import launched
 from swapconf.trace.trace import Trace
 from tests.helpers import ROOT
 from tests.mindspore.support.command import swapconf
@@ -82,3 +84,9 @@ def test_a_stage_of_deepseek_that_has_as_many_layers_as_micro_batches_is_as_its_
     found = composed(truth.stage, [run])
     assert len(found.trace.kernels) == len(truth.trace.kernels)
     assert peaks(found.trace) == pytest.approx(peaks(truth.trace), rel=CLOSE)
+    assert found.graph is not None
+    names = [found.graph.name[node] for node in launched(found.graph)]
+    assert (
+        names == [kernel.name for kernel in found.trace.step if not kernel.is_event][: len(names)]
+    )  # warm-up: several
+    assert max(layer_in(name) for name in names) < 7

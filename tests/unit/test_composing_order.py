@@ -93,11 +93,13 @@ def test_the_graph_is_kept_with_the_trace_so_that_what_if_has_mindspores_order(t
 )
 def test_the_graph_of_any_family_is_put_together_from_its_own_passes_as_it_was(name: str, micro_batches: int) -> None:
     trace = packed(TRACES / name)
-    graph = trace.launch_graph
-    assert graph is not None
+    assert trace.launch_graph is not None
+    casts = (node for node, primitive in enumerate(trace.launch_graph.primitive) if primitive == "Cast")
+    graph = replace(trace.launch_graph, of_function=frozenset(casts))
     found = ordered(of_itself(trace, micro_batches), graph)
     again = rearranged(found.made)
     named = found.named(again.step)
+    assert named.of_function == graph.of_function
     assert (named.primitive, named.inputs, named.unique) == (graph.primitive, graph.inputs, graph.unique)
     assert reproduces(named, again.kernels)
 
