@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from swapconf.dryrun.growing.graph import grown_graph
-from swapconf.dryrun.growing.graph_kernels import check, kernels_of
+from swapconf.dryrun.growing.graph_kernels import check, kernels_of, of_graph
 from swapconf.dryrun.growing.graph_periods import Aligned, Kernels
 from swapconf.dryrun.growing.graph_rules import Rules, learn
 from swapconf.dryrun.growing.grown import unrolled_by
@@ -109,15 +109,13 @@ def _launched_apart(graph: LaunchGraph, steps: Steps, launches: Unrolled) -> lis
 
 
 def places_of(steps: Steps) -> dict[str, int]:
-    """Where each kernel is launched, by name."""
-    return {kernel.name: place for place, kernel in enumerate(steps.kernels) if not kernel.is_event}
+    """Where each kernel of the graph is launched, by name; those of other graphs may have the same names."""
+    return {steps.kernels[place].name: place for place in of_graph(steps.kernels)}
 
 
 def _kernels(one: Steps, two: Steps, launches: Unrolled) -> Kernels:
     """``launches``: of ``two``."""
-    small, big = (
-        {kernel.name: form for kernel, form in zip(steps.kernels, steps.forms, strict=True)} for steps in (one, two)
-    )
+    small, big = ({name: steps.forms[place] for name, place in places_of(steps).items()} for steps in (one, two))
     places = places_of(two)
 
     def way(name: str, twin: str) -> int:
