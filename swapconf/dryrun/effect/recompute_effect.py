@@ -96,16 +96,17 @@ def _moved_home(
     rows = _rows(near, {event: launch[event].place.layer for event in near})
     own = {rows[task.event] for task in running if not weights.isdisjoint(task.inputs)}
     count = Counter(rows.values())
-    around: dict[int, set[str]] = {}
-    larger: dict[int, set[str]] = {}
+    around: dict[int, set[int]] = {}  # by row the rows around it
     for event, others in near.items():
-        row = rows[event]
-        around.setdefault(row, set()).update(launch[other].place.layer for other in others if rows[other] in own)
-        larger.setdefault(row, set()).update(
-            launch[other].place.layer for other in others if count[rows[other]] > count[row]
-        )
-    found = {row: layers or larger[row] for row, layers in around.items() if row not in own}
-    home = {row: min(layers) for row, layers in found.items() if len(layers) == 1}
+        around.setdefault(rows[event], set()).update(rows[other] for other in others)
+    layer = {rows[event]: launch[event].place.layer for event in near}
+    sure = {row: {layer[other] for other in others & own} for row, others in around.items() if row not in own}
+    home = {row: min(layers) for row, layers in sure.items() if len(layers) == 1}
+    named = {**layer, **home}  # a row around one may be misnamed, too
+    for row in (row for row, layers in sure.items() if not layers):
+        layers = {named[other] for other in around[row] if count[other] > count[row]}
+        if len(layers) == 1:
+            home[row] = min(layers)
     return {event: _in_layer(launch[event], home[row]) for event, row in rows.items() if row in home}
 
 
