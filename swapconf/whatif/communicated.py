@@ -42,10 +42,11 @@ def communicated(baseline: Baseline, sites: Sites, asked: Flags, morphed: Flags)
     in_reshape = spread(face, reader, views & ~put_in, among)
     products, of_reshape = kernels.primitives == _PRODUCT, np.zeros(len(kernels), dtype=np.bool_)
     of_reshape[reader[views[face] & steps[reader]]] = True
-    marked = spread(face, reader, beside & ~products, among)
+    own = baseline.adds_up_product
+    marked = spread(face, reader, beside & ~products, among & ~own)
     marked |= spread(face, reader, beside & products, among & ~of_reshape)
     marked |= spread(face, reader, morphed[sites.of_node], among)
-    marked |= spread(reader, face, makes, among) & ~in_reshape
+    marked |= spread(reader, face, makes, among & ~own) & ~in_reshape
     return np.asarray(marked & (steps | spread(face, reader, marked & steps, marked)))
 
 

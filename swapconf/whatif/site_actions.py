@@ -291,14 +291,16 @@ def _given(baseline: Baseline, sites: Sites, actions: SiteActions) -> Flags:
     first = reading & (actions.cell[sites.of_node] < 0)
     first[reader[reading[face]]] = False
     read = baseline.read_by(reading & ~first) | (baseline.read_by(first) & ~baseline.waits_for_state)
-    own = _named(sites)
+    own = _named(baseline, sites)
     is_free = (own >= 0) & ~actions.again[own]
     return np.asarray(read & is_free & ~baseline.splits & ~baseline.is_read_again)
 
 
-def _named(sites: Sites) -> Ints:
-    """[kernels] the site of a node; of a view without a name that of the Linear which hands it out."""
-    return np.where(sites.of_node >= 0, sites.of_node, sites.of_merged)
+def _named(baseline: Baseline, sites: Sites) -> Ints:
+    """[kernels] the site of a node; of a view without a name that of the Linear which hands it out, of what adds up a
+    product of all cards that of the product."""
+    site = np.where(sites.of_node >= 0, sites.of_node, sites.of_merged)
+    return np.where((site < 0) & baseline.adds_up_product, sites.of_moved, site)
 
 
 def _casts_known(baseline: Baseline, sites: Sites, actions: SiteActions) -> Flags:
@@ -350,5 +352,5 @@ def copied_unread(baseline: Baseline, sites: Sites, actions: SiteActions, read: 
     site = np.where((site >= 0) & ~viewed & _casts_known(baseline, sites, actions), -1, site)
     given = _given(baseline, sites, actions)
     given[read] = False
-    site = np.where(flagged, -1, np.where(given, _named(sites), site))
+    site = np.where(flagged, -1, np.where(given, _named(baseline, sites), site))
     return np.where(_summed_for_reshapes(baseline, sites, actions), sites.of_moved, site)
