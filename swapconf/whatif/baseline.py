@@ -14,8 +14,6 @@ from swapconf.trace.columns import Flags, Ints
 from swapconf.upstream.scopes import descends, in_layer
 from swapconf.whatif.laid_out import GRADIENT_VIEW, IN_PLACE, LaidOut
 
-_SUMS_OF_CARDS = ("AllReduce", "ReduceScatter")
-
 ROOM = 8  # kernels between a copy of a weight and its reader, from which on it does not stand right before it
 
 
@@ -119,15 +117,6 @@ class Baseline(LaidOut):
     def is_of_function(self) -> Flags:
         """[kernels] ``of_function``."""
         return np.isin(np.arange(len(self.kernels)), sorted(self.of_function))
-
-    @cached_property
-    def adds_up_product(self) -> Flags:
-        """[kernels] what adds up the product of each card, right behind it: put in for the product, whose marks it has,
-        and no change of layout for who reads it (``step_parallel``: the forward communication of an operator)."""
-        reader, face = self.edges
-        behind = np.zeros(len(self.kernels), dtype=np.bool_)
-        behind[reader[(self.kernels.primitives == "MatMul")[face]]] = True
-        return np.asarray(behind & np.isin(self.kernels.primitives, _SUMS_OF_CARDS))
 
     @cached_property
     def batches(self) -> tuple[tuple[int, ...], ...]:

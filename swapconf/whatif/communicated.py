@@ -22,7 +22,7 @@ from swapconf.whatif.baseline import Baseline
 from swapconf.whatif.recompute import StrategyProgram
 from swapconf.whatif.redistributed import changes_layout, is_function
 from swapconf.whatif.site_actions import SiteActions
-from swapconf.whatif.sites import Sites
+from swapconf.whatif.sites import Sites, sums_of_products
 
 _PRODUCT = "MatMul"
 
@@ -42,7 +42,7 @@ def communicated(baseline: Baseline, sites: Sites, asked: Flags, morphed: Flags)
     in_reshape = spread(face, reader, views & ~put_in, among)
     products, of_reshape = kernels.primitives == _PRODUCT, np.zeros(len(kernels), dtype=np.bool_)
     of_reshape[reader[views[face] & steps[reader]]] = True
-    own = baseline.adds_up_product
+    own = sums_of_products(baseline)
     marked = spread(face, reader, beside & ~products, among & ~own)
     marked |= spread(face, reader, beside & products, among & ~of_reshape)
     marked |= spread(face, reader, morphed[sites.of_node], among)

@@ -15,7 +15,7 @@ from swapconf.trace.columns import Flags, Ints
 from swapconf.upstream.primitives import MAKE_SEVERAL, NORM, RESHAPE
 from swapconf.upstream.scopes import descends
 from swapconf.whatif.baseline import Baseline
-from swapconf.whatif.sites import Sites
+from swapconf.whatif.sites import Sites, sums_of_products
 
 _FIRST_OF_MLP = f"{FIRST_LINEAR}.{FIRST_VIEW}"
 _NEED_NO_VALUE = ("Add", "AddExt", "Cast", "Concat")  # their gradients, of what they read
@@ -300,7 +300,7 @@ def _named(baseline: Baseline, sites: Sites) -> Ints:
     """[kernels] the site of a node; of a view without a name that of the Linear which hands it out, of what adds up a
     product of all cards that of the product."""
     site = np.where(sites.of_node >= 0, sites.of_node, sites.of_merged)
-    return np.where((site < 0) & baseline.adds_up_product, sites.of_moved, site)
+    return np.where((site < 0) & sums_of_products(baseline), sites.of_moved, site)
 
 
 def _casts_known(baseline: Baseline, sites: Sites, actions: SiteActions) -> Flags:

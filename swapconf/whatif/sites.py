@@ -89,3 +89,12 @@ class Sites:
             self.places[place]: nodes[self.of_place[nodes] == place]
             for place in np.unique(self.of_place[nodes]).tolist()
         }
+
+
+def sums_of_products(baseline: Baseline) -> Flags:
+    """[kernels] what adds up the product of each card, right behind it: put in for the product, whose marks it has, and
+    no change of layout for who reads it (``step_parallel``: the forward communication of an operator)."""
+    reader, face = baseline.edges
+    behind = np.zeros(len(baseline.kernels), dtype=np.bool_)
+    behind[reader[(baseline.kernels.primitives == "MatMul")[face]]] = True
+    return np.asarray(behind & np.isin(baseline.kernels.primitives, ("AllReduce", "ReduceScatter")))

@@ -95,11 +95,18 @@ def _moved_home(
     near = _near(running, readers)
     rows = _rows(near, {event: launch[event].place.layer for event in near})
     own = {rows[task.event] for task in running if not weights.isdisjoint(task.inputs)}
+    home = _homes(near, rows, {rows[event]: launch[event].place.layer for event in near}, own)
+    return {event: _in_layer(launch[event], home[row]) for event, row in rows.items() if row in home}
+
+
+def _homes(
+    near: Mapping[int, Set[int]], rows: Mapping[int, int], layer: Mapping[int, str], own: Set[int]
+) -> dict[int, str]:
+    """By row of launches the layer that it is of. ``layer``: after which it is named; ``own``: rows named right."""
     count = Counter(rows.values())
-    around: dict[int, set[int]] = {}  # by row the rows around it
+    around: dict[int, set[int]] = {}
     for event, others in near.items():
         around.setdefault(rows[event], set()).update(rows[other] for other in others)
-    layer = {rows[event]: launch[event].place.layer for event in near}
     sure = {row: {layer[other] for other in others & own} for row, others in around.items() if row not in own}
     home = {row: min(layers) for row, layers in sure.items() if len(layers) == 1}
     named = {**layer, **home}  # a row around one may be misnamed, too
@@ -107,7 +114,7 @@ def _moved_home(
         layers = {named[other] for other in around[row] if count[other] > count[row]}
         if len(layers) == 1:
             home[row] = min(layers)
-    return {event: _in_layer(launch[event], home[row]) for event, row in rows.items() if row in home}
+    return home
 
 
 def _near(running: Sequence[Task], readers: Mapping[int, Sequence[int]]) -> dict[int, set[int]]:
