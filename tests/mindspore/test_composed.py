@@ -75,11 +75,10 @@ def test_the_first_of_two_stages_composed_from_the_first_of_four_is_as_its_own_r
 def test_a_stage_of_deepseek_that_has_as_many_layers_as_micro_batches_is_as_its_own_run(tmp_path: Path) -> None:
     """With the parallel optimizer, which exchanges once a layer behind the last pass."""
     number, offset = "model.model_config.num_hidden_layers", "model.model_config.offset"
-    fifth = {number: 11, offset: [0, 0, 0, 0, 3, 0, 0, 0]}
-    third = {number: 7, offset: [0, 0, 3, 0]}
-    of_rank(DEEPSEEK, 16, tmp_path / "eight", 8, 10, {**AS_PUBLISHED, **fifth})
-    of_rank(DEEPSEEK, 8, tmp_path / "four", 4, 4, {**AS_PUBLISHED, **third})
-    run, truth = source(tmp_path / "eight" / "rank_16"), source(tmp_path / "four" / "rank_8")
+    fourth, sixth = ({number: 11, offset: [3 * (at == stage) for at in range(8)]} for stage in (3, 5))
+    of_rank(DEEPSEEK, 12, tmp_path / "ten", 8, 10, {**AS_PUBLISHED, **fourth})
+    of_rank(DEEPSEEK, 20, tmp_path / "four", 8, 4, {**AS_PUBLISHED, **sixth})
+    run, truth = source(tmp_path / "ten" / "rank_12"), source(tmp_path / "four" / "rank_20")
     assert sum(truth.lengths) == sum(run.lengths) == truth.micro_batches == 4
     found = composed(truth.stage, [run])
     assert len(found.trace.kernels) == len(truth.trace.kernels)
@@ -89,4 +88,4 @@ def test_a_stage_of_deepseek_that_has_as_many_layers_as_micro_batches_is_as_its_
     assert (
         names == [kernel.name for kernel in found.trace.step if not kernel.is_event][: len(names)]
     )  # warm-up: several
-    assert max(layer_in(name) for name in names) < 7
+    assert max(layer_in(name) for name in names) < 11

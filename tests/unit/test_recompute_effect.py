@@ -14,6 +14,7 @@ from swapconf.config.config import Config, RecomputeConfig
 from swapconf.decide.strategy import Strategy
 from swapconf.dryrun.effect.compare_recompute import MISSING, UNDECIDED, compare
 from swapconf.dryrun.effect.effect import Effect, Held, Launch, observed
+from swapconf.dryrun.effect.recompute_effect import _homes
 from swapconf.dryrun.fold.extrapolation import extrapolated
 from swapconf.dryrun.fold.folding import Fold, LayerRow, Size
 from swapconf.dryrun.fold.samples import Sample
@@ -353,6 +354,13 @@ def test_what_stands_among_recomputed_kernels_of_one_layer_is_of_that_layer_what
     )
     assert misnamed.tasks != trace.tasks
     assert observed(misnamed, num_layers=3).recomputed == seen(FFN).recomputed
+
+
+def test_what_stands_beside_misnamed_kernels_is_not_of_the_layer_that_those_are_named_after() -> None:
+    """As the Transpose of GLM, named after its own layer, in front of what is named after layer 0."""
+    near = {1: {2}, 2: {1, 3}, 3: {2, 4}, 4: {3}}
+    rows, layer = {1: 1, 2: 2, 3: 2, 4: 4}, {1: "1", 2: "0", 4: "1"}  # 4 reads a weight of layer 1
+    assert _homes(near, rows, layer, own={4}) == {1: "1", 2: "1"}
 
 
 def test_of_two_views_in_a_row_the_first_one_may_keep_what_it_shows() -> None:
