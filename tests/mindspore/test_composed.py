@@ -85,7 +85,6 @@ def test_a_stage_of_deepseek_that_has_as_many_layers_as_micro_batches_is_as_its_
     assert peaks(found.trace) == pytest.approx(peaks(truth.trace), rel=CLOSE)
     assert found.graph is not None
     names = [found.graph.name[node] for node in launched(found.graph)]
-    assert (
-        names == [kernel.name for kernel in found.trace.step if not kernel.is_event][: len(names)]
-    )  # warm-up: several
+    ran = [kernel.name for kernel in found.trace.step if not kernel.is_event]
+    assert names == ran[: len(names)]  # what the learning rate launches behind them is of other graphs
     assert max(layer_in(name) for name in names) < 11

@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from swapconf.dryrun.composing.passes import NONE, Passes, order, round_of
+from swapconf.dryrun.composing.passes import NONE, Passes, launches_alike, order, round_of
 from swapconf.dryrun.composing.repeated import LAST, repeated
 from swapconf.dryrun.growing.steps import Steps
 from swapconf.trace.columns import Flags, Ints
@@ -130,12 +130,9 @@ def arranged(steps: Steps, passes: Passes, in_flight: int, micro_batches: int, l
 
 def _once(steps: Steps, passes: Passes) -> list[int]:
     """What is launched in front of the last pass and of no other, as a sum of something of all micro-batches is."""
-    seen: defaultdict[Hashable, list[int]] = defaultdict(list)
-    for place, (kernel, form) in enumerate(zip(steps.kernels, steps.forms, strict=True)):
-        seen[without_number(kernel.name), form].append(place)
     before = passes.rows[-2]
-    alone = {places[0] for places in seen.values() if len(places) == 1}
-    return [place for place in range(before.ends, before.stop) if place in alone and not steps.kernels[place].is_event]
+    alone = {places[0] for places in launches_alike(steps).values() if len(places) == 1}
+    return [place for place in range(before.ends, before.stop) if place in alone]
 
 
 def _at_once(steps: Steps, passes: Passes) -> list[int]:

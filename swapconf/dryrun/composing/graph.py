@@ -107,13 +107,14 @@ class StepGraph:
     def _of_each(self, inputs: Sequence[int], is_outside: bool) -> tuple[int, int]:
         """From where to where there is something of each micro-batch. What stands in the places of a pass may wait for
         two of them; a sum of all may be launched as soon as the last one can be added."""
-        alike = self._old.alike
+        alike, least = self._old.alike, 2 if is_outside else max(self._made.passes.micro_batches - 1, 3)
+        if len(inputs) < least:
+            return 0, 0
         what = [NONE if one == NO_NODE else alike[one] if is_outside else alike[one][0] for one in inputs]
         passes: defaultdict[Alike | int, set[int]] = defaultdict(set)
         for given, kind in zip(inputs, what, strict=True):
             if given != NO_NODE and self._old.number[given] != NONE:
                 passes[kind].add(self._old.number[given])
-        least = 2 if is_outside else max(self._made.passes.micro_batches - 1, 3)
         turns = [turn for turn, kind in enumerate(what) if len(passes[kind]) >= least]
         return (turns[0], turns[-1] + 1) if turns else (0, 0)
 

@@ -83,7 +83,8 @@ def round_of(is_backward: bool, micro_batch: int, in_flight: int) -> int:
 
 def passes(steps: Steps, micro_batches: int) -> Passes:
     """Raises CannotCompose where they are not found, or are in no order that is understood."""
-    forward, backward = (_launches(steps, micro_batches, is_backward=side) for side in (False, True))
+    alike = launches_alike(steps)
+    forward, backward = (_launches(alike, micro_batches, is_backward=side) for side in (False, True))
     if not forward or not backward:
         raise CannotCompose(
             phrase("the passes of {count} micro-batches were not found in the trace", count=micro_batches)
@@ -115,10 +116,10 @@ def _owners(steps: Steps, rows: Sequence[Pass]) -> Ints:
     apart = _apart(number, makers)
     owner = number.copy()
     between = {place for one in rows[:-1] for place in range(one.ends, one.stop)}
-    following = _following(rows)
+    following, saved = _following(rows), _saved(rows)
     for place in sorted(between):
-        saved = _saved_by(rows, int(number[place]) + 1)
-        if saved != NONE and any(number[maker] == saved for maker in makers.get(place, ())):
+        kept_by = saved[number[place] + 1]
+        if kept_by != NONE and any(number[maker] == kept_by for maker in makers.get(place, ())):
             owner[place] = number[place] + 1
     for place in reversed(range(rows[0].start, rows[-1].ends)):
         reader = first_reader.get(place, NONE)
@@ -141,13 +142,11 @@ def _following(rows: Sequence[Pass]) -> list[int]:
     return found
 
 
-def _saved_by(rows: Sequence[Pass], index: int) -> int:
-    """The forward pass that saves for a backward one, NONE where it is the one before."""
-    one = rows[index]
-    if not one.is_backward:
-        return NONE
-    found = next(at for at, row in enumerate(rows) if not row.is_backward and row.micro_batch == one.micro_batch)
-    return NONE if found == index - 1 else found
+def _saved(rows: Sequence[Pass]) -> list[int]:
+    """[passes] the forward pass that saves for a backward one, NONE where it is the one before, and of forward ones."""
+    forward = {one.micro_batch: index for index, one in enumerate(rows) if not one.is_backward}
+    found = [forward[one.micro_batch] if one.is_backward else NONE for one in rows]
+    return [NONE if at == index - 1 else at for index, at in enumerate(found)]
 
 
 def _apart(number: Ints, makers: Mapping[int, Sequence[int]]) -> list[bool]:
@@ -181,15 +180,26 @@ def order(in_flight: int, micro_batches: int) -> list[tuple[bool, int]]:
     return found
 
 
-def _launches(steps: Steps, micro_batches: int, *, is_backward: bool) -> list[list[int]]:
-    """Of each launch of a pass its places in all passes, of those that most others keep their distances to."""
+def launches_alike(steps: Steps) -> dict[tuple[str, Hashable], list[int]]:
+    """By name, without its number, and form the places of launches, events aside."""
     found: defaultdict[tuple[str, Hashable], list[int]] = defaultdict(list)
     for place, (kernel, form) in enumerate(zip(steps.kernels, steps.forms, strict=True)):
-        if kernel.name.startswith(GRADIENTS) == is_backward and not kernel.is_event:
+        if not kernel.is_event:
             found[without_number(kernel.name), form].append(place)
-    rows = {name: places for name, places in found.items() if len(places) == micro_batches}
-    in_layers = [places for (name, _), places in rows.items() if in_layer(name) is not None]
-    often = list(rows.values())
+    return found
+
+
+def _launches(
+    alike: Mapping[tuple[str, Hashable], list[int]], micro_batches: int, *, is_backward: bool
+) -> list[list[int]]:
+    """Of each launch of a pass its places in all passes, of those that most others keep their distances to."""
+    rows = [
+        (name, places)
+        for (name, _), places in alike.items()
+        if len(places) == micro_batches and name.startswith(GRADIENTS) == is_backward
+    ]
+    in_layers = [places for name, places in rows if in_layer(name) is not None]
+    often = [places for _, places in rows]
     every, but_last = (Counter(_distances(places, stop) for places in in_layers or often) for stop in (None, -1))
     stop = -1 if is_backward and micro_batches > 3 and 2 * _most(every) < _most(but_last) else None
     distances = every if stop is None else but_last
